@@ -13,6 +13,9 @@ table ip nat { chain post { type nat hook postrouting priority 100; oifname "p1"
 table inet filter { chain forward { type filter hook forward priority 0; policy drop;
     ct state established,related accept; ct state invalid drop; iifname "p0" accept; }; }
 """
+# Nothing else than the last two concerns what is sent here; no connection is asked for.
+MANY = 10_000
+STATELESS_RATES = [0, 2_000, 20_000]
 RATES = [0, 20_000, 100_000, 200_000]
 CONTENDERS = {"kernel": "the kernel alone", "ebb": "ebb, path = \"auto\""}
 # Of bench/forwarding/paced.c.
@@ -47,8 +50,28 @@ class Edge(Scene):
             raise Failure(f"{assured} of {FLOWS} connections are assured")
 
 
+def many_rules():
+    """A table of stateless rules, two networks and a port each, decisions in turn."""
+    rules = [f"ip saddr 10.{number >> 8 & 255}.{number & 255}.0/24 ip daddr 172.{16 + (number >> 8 & 15)}.{number & 255}.0/24 "
+             f"udp dport {1 + number} {('accept', 'drop')[number % 2]}" for number in range(MANY - 2)]
+    rules += ['iifname "p0" accept', 'iifname "p1" accept']
+    lines = "\n".join(rules)
+    return f"table inet filter {{ chain forward {{ type filter hook forward priority 0; policy drop;\n{lines}\n}}; }}\n"
+
+
+class Stateless(Scene):
+    """The scene of forwarding with 10,000 rules that ask for no connection."""
+
+    def furnish(self):
+        super().furnish()
+        rules = self.path("rules.nft")
+        with open(rules, "w", encoding="ascii") as file:
+            file.write(many_rules())
+        self.inside(self.router, "nft", "-f", rules)
+
+
 def firewall(context):
-    """The same behind nftables, connection tracking and masquerade: 1,024 connections, and TCP through it."""
+    """Behind nftables, connection tracking and masquerade: 1,024 connections, and TCP; behind 10,000 stateless rules."""
     for program, package in (("nft", "nftables"), ("iperf3", "iperf3")):
         if shutil.which(program) is None:
             raise Failure(f"it needs Debian's {package}, which is not installed")
@@ -72,4 +95,7 @@ def firewall(context):
         summary["tcp_of_kernel"][streams] = ratio
         rows.append([f"TCP, {streams} streams: Gbit/s of the kernel; ebb's; ratio turn by turn", None,
                      spread(of["kernel"])["median"], spread(of["ebb"])["median"], ratio["median"], None, None])
-    context.record.result("firewall", rows, summary, {**raw, "tcp": rates})
+    with Stateless(context.tools) as lab:
+        of_rules, summary["stateless"], raw_of_rules = compare(context, lab, CONTENDERS, STATELESS_RATES)
+    rows += [[f"{MANY:,} rules without state; {name}", *rest] for name, *rest in of_rules[1:]]
+    context.record.result("firewall", rows, summary, {**raw, "tcp": rates, "stateless": raw_of_rules})

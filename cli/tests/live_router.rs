@@ -17,6 +17,8 @@ mod crash;
 #[cfg(feature = "systems")]
 #[path = "live/dashboard.rs"]
 mod dashboard;
+#[path = "live/edge_router.rs"]
+mod edge_router;
 #[path = "live/faults.rs"]
 mod faults;
 #[path = "live/first_day.rs"]

@@ -28,6 +28,15 @@ fn connections_under_random_rules_pass_as_the_kernel_has_them() {
     println!("{last}");
 }
 
+/// `EBB_RULE_SETS` says how many.
+#[test]
+fn packets_under_random_rules_without_state_pass_as_the_kernel_has_them() {
+    let Some(text) = script::run("rules", &[], PATIENCE) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.ends_with(", 0 differ"), "{text}");
+    println!("{last}");
+}
+
 fn holds(printed: Option<String>) {
     let Some(text) = printed else { return };
     let last = text.lines().last().expect("a last line");

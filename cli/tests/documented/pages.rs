@@ -242,8 +242,8 @@ fn runner(page: &str, language: &str) -> bool {
         "python" => page == "docs/python.md" || page.starts_with("docs/python/"),
         // catalogue/tests follows the steps of a first study.
         "rust" => page == "CONTRIBUTING.md",
-        // cli/tests/live/first_day.rs runs the page from its beginning to its end.
-        "sh" | "yaml" => page == "docs/first-day.md",
+        // cli/tests/live/first_day.rs and edge_router.rs run their pages from the beginning to the end.
+        "sh" | "yaml" => ["docs/first-day.md", "docs/edge-router.md"].contains(&page),
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! The tutorial `docs/first-day.md`, run as it is written, from its first command to its last, on a machine of
+//! Pages that are run as they are written; the tutorial `docs/first-day.md`, from its first command to its last, on a machine of
 //! its own: namespaces of network, mounts and processes. Only the package manager and the service manager
 //! are played, by what the package and the unit say.
 
@@ -46,20 +46,13 @@ fn manager(unit: &str) -> String {
     )
 }
 
-#[test]
-fn the_first_day_goes_as_it_is_written() {
-    if !permitted() {
-        return;
-    }
-    for program in ["nft", "curl", "ping", "unshare"] {
-        if Command::new("which").arg(program).output().is_ok_and(|found| !found.status.success()) {
-            return skip(&format!("{program} is missing"));
-        }
-    }
-    let page = std::fs::read_to_string(root().join("docs/first-day.md")).expect("the page");
+/// Runs the commands of a page in their order, on a machine of their own, and behind them `gone`: that nothing is left of
+/// what they have made. What was said; each answer that the page quotes is in it, line by line.
+pub(crate) fn goes_as_written(page: &str, gone: &str) -> String {
+    let page = std::fs::read_to_string(root().join(page)).expect("the page");
     let unit = std::fs::read_to_string(root().join("dist/ebb-router.service")).expect("the unit");
     let steps = blocks(&page, "sh");
-    assert!(steps.len() > 10, "{} blocks", steps.len());
+    assert!(steps.len() > 8, "{} blocks", steps.len());
     let ebb = Path::new(env!("CARGO_BIN_EXE_ebb"));
     // Directories of its own in the place of those that the day writes into.
     let mut script = format!(
@@ -73,9 +66,7 @@ fn the_first_day_goes_as_it_is_written() {
     for (number, step) in steps.iter().enumerate() {
         script += &format!("echo '== block {number}' >&2\n{step}\n");
     }
-    // Nothing is left that the day has made.
-    script += "! ip link show to-left 2>/dev/null\n! ip link show to-right 2>/dev/null\n\
-               [ ! -e /etc/ebb ] && [ ! -e /run/ebb ]\n! pidof ebb\n";
+    script += gone;
     let confined = ["--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"];
     // `sh -e` goes on behind a `!` that fails; `ERR` does not.
     let script = script.replace("\n! ", "\nnot ");
@@ -89,10 +80,25 @@ fn the_first_day_goes_as_it_is_written() {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(output.status.success(), "{said}");
-    // Each answer that the page quotes was given, line by line.
     for answer in blocks(&page, "text").iter().flat_map(|block| block.lines()) {
         assert!(said.lines().any(|line| line.trim_end() == answer), "`{answer}` is not in\n{said}");
     }
+    said
+}
+
+#[test]
+fn the_first_day_goes_as_it_is_written() {
+    if !permitted() {
+        return;
+    }
+    for program in ["nft", "curl", "ping", "unshare"] {
+        if Command::new("which").arg(program).output().is_ok_and(|found| !found.status.success()) {
+            return skip(&format!("{program} is missing"));
+        }
+    }
+    let gone = "! ip link show to-left 2>/dev/null\n! ip link show to-right 2>/dev/null\n\
+                [ ! -e /etc/ebb ] && [ ! -e /run/ebb ]\n! pidof ebb\n";
+    let said = goes_as_written("docs/first-day.md", gone);
     assert!(said.contains("way        kernel path"), "{said}");
 }
 

@@ -42,7 +42,9 @@ const volatile __u64 tick_ns = 4000000;
 struct crossing {
 	__u32 source[4], destination[4];
 	__u16 ports[2];
-	__u8 protocol, translated, unfinished, unused;
+	__u8 protocol, translated, unfinished;
+	// It has the mark, and no rule is to be asked.
+	__u8 marked;
 	__s32 masqueraded;
 };
 
@@ -61,6 +63,8 @@ struct tcp_header {
 // What of a packet decides whether it may cross.
 struct question {
 	__u8 protocol, how;
+	// Rules are asked about those without the mark.
+	__u8 ruled;
 	// The checksum is known to be right, or there is none; a TCP packet carries data.
 	__u8 sum_known, data;
 };
@@ -128,7 +132,8 @@ INLINE int may_cross(const struct nf_conn *connection, const struct question *of
 
 	if ((status & STATUS_NEEDED) != STATUS_NEEDED || (status & ~STATUS_ALLOWED))
 		return 0;
-	if (of->how == CONNECTIONS_MARKED && connection->mark != CONNECTION_MARK)
+	to->marked = of->how == CONNECTIONS_MARKED && connection->mark == CONNECTION_MARK;
+	if (of->how == CONNECTIONS_MARKED && !to->marked && !of->ruled)
 		return 0;
 	if (!of->sum_known && !to->unfinished && net->ct.sysctl_checksum)
 		return 0;
@@ -169,12 +174,12 @@ INLINE int can_do_without(const struct net *net, __u8 protocol)
 }
 
 INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void *end, int four,
-		   int how, struct crossing *to, int only_asked)
+		   int how, int ruled, struct crossing *to, int only_asked)
 {
 	const struct ipv4 *v4 = (const void *)(eth + 1);
 	const struct ipv6 *v6 = (const void *)(eth + 1);
 	struct ct_options options = { .namespace = -1 };
-	struct question of = { .how = how };
+	struct question of = { .how = how, .ruled = ruled };
 	const struct sk_buff *whole = cast_to_kernel(skb);
 	const struct net *net = whole->dev->nd_net.net;
 	struct nf_conn *connection;

@@ -10,7 +10,7 @@
 // as its operator configured it: time run out, too long, no neighbour, no route, back out by where it came in, an
 // odd source, a damaged or padded header.
 
-#include "connections.h"
+#include "rules.h"
 
 static long (*fib_lookup)(void *ctx, struct bpf_fib_lookup *fib, int length,
 			  __u32 flags) = (void *)BPF_FUNC_fib_lookup;
@@ -50,6 +50,7 @@ enum why {
 	WHY_CONNECTION = 9,
 	WHY_OTHER_EXIT = 10,
 	WHY_TRANSLATION = 11,
+	WHY_RULES = 12,
 	WHY_POLICY = 32,
 	WHY_FIB = 64,
 };
@@ -285,6 +286,14 @@ INLINE int only_connections(int four)
 	return policies.connections >> (four ? 0 : 2) & 3;
 }
 
+// Which decision is asked about packets of a family; 0: none, or they are the kernel's anyway.
+INLINE int by_rules(int four)
+{
+	if (LIKELY(!(four ? policies.rules4 : policies.rules6)) || (four ? policies.all4 : policies.all6))
+		return 0;
+	return four ? policies.rules4 : policies.rules6;
+}
+
 // What the kernel makes of a type of service (`rt_tos2priority`): disciplines with bands go by it.
 INLINE __u32 priority_of(__u8 traffic_class)
 {
@@ -309,7 +318,7 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 	const void *end = (void *)(long)skb->data_end;
 	struct bpf_fib_lookup fib = {};
 	struct crossing to;
-	int four, way, straight, how = 0;
+	int four, way, straight, how = 0, ruled = 0;
 	__u32 hash, length, vlan = 0, reverse_path = policies.reverse_path;
 	__u8 *exit;
 
@@ -334,8 +343,10 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 		if (!four && UNLIKELY(eth->type != NET16(0x86dd)))
 			return leave(cpu, FOR_KERNEL, told, WHY_NOT_PLAIN);
 		how = only_connections(four);
-		if (UNLIKELY(how)) {
-			if (!crosses(skb, eth, end, four, how, &to, told != 0) ||
+		ruled = by_rules(four);
+		if (UNLIKELY(how || ruled)) {
+			if (!(how ? crosses(skb, eth, end, four, how, ruled, &to, told != 0) :
+				    as_it_says(eth, end, four, &to)) ||
 			    (to.translated && policies.sides & SIDES_OF_POLICY)) {
 				if (told)
 					return leave(cpu, FOR_KERNEL, told, WHY_CONNECTION);
@@ -374,6 +385,12 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 	exit = map_lookup(&exits, &fib.ifindex);
 	if (UNLIKELY(!exit))
 		return leave(cpu, FOR_KERNEL, told, WHY_EXIT);
+	if (connected && UNLIKELY(ruled) && !to.marked &&
+	    !rules_accept(eth, end, four, ruled, &to, skb->ingress_ifindex, fib.ifindex)) {
+		if (told)
+			return leave(cpu, FOR_KERNEL, told, WHY_RULES);
+		return leave(cpu, FOR_WORKER + (policies.connections >> 4), told, 0);
+	}
 	if (connected && UNLIKELY(how)) {
 		// The stack forgets a connection that would leave by another interface (nf_nat_oif_changed).
 		if (to.masqueraded && to.masqueraded != fib.ifindex) {
@@ -469,6 +486,23 @@ INLINE int explain_one(struct __sk_buff *skb, int connected)
 		forward_or_leave(skb, cpu, connected, 0, &told);
 	}
 	return told.why << EXIT_BITS | (told.exit & ((1 << EXIT_BITS) - 1));
+}
+
+// Whether a decision, the packet's mark, lets it pass between two interfaces, `cb`. For BPF_PROG_TEST_RUN only.
+SEC("classifier")
+int decision_of(struct __sk_buff *skb)
+{
+	struct ethernet *eth = (void *)(long)skb->data;
+	const void *end = (void *)(long)skb->data_end;
+	struct crossing to = {};
+	int four;
+
+	if ((const void *)(eth + 1) > end)
+		return 0;
+	four = eth->type == NET16(0x0800);
+	if (!as_it_says(eth, end, four, &to))
+		return 0;
+	return rules_accept(eth, end, four, skb->mark, &to, skb->cb[0], skb->cb[1]);
 }
 
 SEC("classifier")

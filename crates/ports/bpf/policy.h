@@ -63,7 +63,7 @@ INLINE int policy4(const struct ipv4 *ip, __u32 destination, __u32 vlan, int fou
 	if (LIKELY(!policies.any))
 		return FOR_WORKER;
 	reason = policies.all4;
-	if (!reason && !found && policies.connections & 3)
+	if (!reason && !found && (policies.connections & 3 || policies.rules4))
 		reason = policies.connections >> 4;
 	if (!reason && policies.vlans)
 		reason = reasons_of_vlan(vlan) & 0xff;
@@ -84,7 +84,7 @@ INLINE int policy6(const struct ipv6 *ip, const __u16 *destination, __u32 vlan, 
 	if (LIKELY(!policies.any))
 		return FOR_WORKER;
 	reason = policies.all6;
-	if (!reason && !found && policies.connections & 12)
+	if (!reason && !found && (policies.connections & 12 || policies.rules6))
 		reason = policies.connections >> 4;
 	if (!reason && policies.vlans)
 		reason = reasons_of_vlan(vlan) >> 8;

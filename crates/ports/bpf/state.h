@@ -56,7 +56,9 @@ union policy {
 		// For all VLANs.
 		__u8 all4, all6;
 		// Which sources of IPv4 `forward` lets pass.
-		__u8 reverse_path;
+		__u8 reverse_path : 2;
+		// Packets that only go as the rules say (rules.h), 0: none ask; else which of the two decisions is theirs.
+		__u8 rules4 : 2, rules6 : 2;
 		// Packets that only go as a connection's (connections.h): in bits 0 and 1 those of IPv4, in 2 and 3
 		// those of IPv6; above, the reason by which others are left to the kernel.
 		__u8 connections;

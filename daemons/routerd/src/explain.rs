@@ -70,7 +70,7 @@ pub fn explain(frame: &[u8], fate: &Fate, place: &Place<'_>) -> Explanation {
     };
     let mechanism = match fate.why {
         Why::Policy(reason) => Some(Mechanism::of(reason)),
-        Why::Connection | Why::OtherExit => Some(Mechanism::Netfilter),
+        Why::Connection | Why::OtherExit | Why::Rules => Some(Mechanism::Netfilter),
         Why::Source => Some(Mechanism::RpFilter),
         _ => None,
     };
@@ -111,6 +111,8 @@ fn because(frame: &[u8], fate: &Fate, place: &Place<'_>) -> String {
         Why::Exit => format!("it leaves by {exit}, which is no open port"),
         Why::Connection => "a packet filter lets packets of established connections pass, and this one belongs to none, or \
             begins or ends one".to_owned(),
+        Why::Rules => "the packet filter's rules do not accept it without doing anything else, or ask for more than \
+            the packet holds".to_owned(),
         Why::OtherExit => format!("its masqueraded connection leaves by another interface than {exit}"),
         Why::Undriven => {
             format!("it leaves by {exit}, whose driver sends nothing that a program in a driver redirects")

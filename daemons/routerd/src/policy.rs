@@ -11,6 +11,7 @@
 
 mod accepted;
 mod chains;
+mod compile;
 mod evaluate;
 mod follow;
 mod judge;

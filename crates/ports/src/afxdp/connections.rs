@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
+use super::decision;
 use super::functions::{Function, Kind, Source};
 
 /// The functions, and the numbers that stand for them in `bpf/kernel.h`.
@@ -13,19 +14,26 @@ const FUNCTIONS: [Function; 4] = [
     Function("bpf_ct_change_timeout", 0x4542_4213),
     Function("bpf_cast_to_kern_ctx", 0x4542_4214),
 ];
+/// The map in whose place the process's own is.
+const DECISIONS: &str = "decisions";
 /// The first Linux that runs programs before the network stack as the kernel path needs it.
 const SINCE: (u32, u32) = (6, 6);
 /// The program, that for VLAN interfaces, and the one that is only asked.
 pub(super) const PLAIN: &str = "forward_connected";
 pub(super) const TAGGED: &str = "forward_tagged_connected";
 pub(super) const EXPLAIN: &str = "explain_connected";
+/// The one that only takes a decision.
+pub(super) const DECISION: &str = "decision_of";
 
 /// Loads one of them, with the maps that `aya` has made of the same object, its constants among them.
 ///
 /// # Errors
 /// When the kernel lacks a function or refuses: reading what it knows of a connection takes `CAP_PERFMON`.
 pub(super) fn load(bytes: &[u8], maps: &[(String, RawFd)], name: &str) -> io::Result<OwnedFd> {
-    Source::read(bytes, &[], maps, (&FUNCTIONS, SINCE))?.load(name, Kind::Classifier)
+    let mut maps = maps.to_vec();
+    let decisions = decision::map()?;
+    maps.iter_mut().filter(|(name, _)| name == DECISIONS).for_each(|(_, fd)| *fd = decisions);
+    Source::read(bytes, &[], &maps, (&FUNCTIONS, SINCE))?.load(name, Kind::Classifier)
 }
 
 /// Nanoseconds between two ticks of the kernel's clock, in which it keeps the time of connections: the resolution of

@@ -40,6 +40,8 @@ pub enum Why {
     OtherExit,
     /// Its addresses could not be translated.
     Translation,
+    /// Rules of packet filters do not accept it without doing anything else, or could not be asked.
+    Rules,
     /// The way out is a port whose driver sends nothing that a program in another driver redirects to it.
     Undriven,
     /// A policy concerns it, by its reason.
@@ -63,6 +65,7 @@ impl Why {
             9 => Why::Connection,
             10 => Why::OtherExit,
             11 => Why::Translation,
+            12 => Why::Rules,
             32..48 => Why::Policy((number - 32) as u8),
             64..80 => Why::Lookup((number - 64) as u8),
             _ => return None,

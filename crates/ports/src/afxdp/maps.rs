@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -99,6 +99,69 @@ impl Drop for Flights {
     fn drop(&mut self) {
         // SAFETY: mapped by `Flights::map`, and no reference outlives `self`.
         unsafe { libc::munmap(self.0.as_ptr().cast(), self.1 as usize * size_of::<Flight>()) };
+    }
+}
+
+/// Words of 64 bits that a program reads: an array of one value.
+pub(super) struct Words(NonNull<AtomicU64>, usize);
+
+// SAFETY: atomics in a mapping that lives as long as the value.
+unsafe impl Send for Words {}
+
+/// The member of `union bpf_attr` for BPF_MAP_CREATE, as far as it is used.
+#[repr(C)]
+struct Create {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    flags: u32,
+}
+
+const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_F_MMAPABLE: u32 = 1 << 10;
+
+impl Words {
+    /// Makes the array.
+    pub(super) fn create(count: usize) -> io::Result<(OwnedFd, Words)> {
+        let wanted = Create {
+            kind: BPF_MAP_TYPE_ARRAY,
+            key_bytes: 4,
+            value_bytes: count as u32 * 8,
+            entries: 1,
+            flags: BPF_F_MMAPABLE,
+        };
+        let pointer: *const Create = &raw const wanted;
+        // SAFETY: `pointer` leads to a `bpf_attr` prefix of that length, which the kernel reads.
+        let fd =
+            unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, pointer, size_of::<Create>()) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let base = mapped(fd.as_fd(), count * 8)?;
+        Ok((fd, Words(base.cast(), count)))
+    }
+
+    /// Writes words from a place on.
+    ///
+    /// # Panics
+    /// When there are not as many.
+    pub(super) fn write(&mut self, from: usize, words: &[u64]) {
+        assert!(from + words.len() <= self.1, "{from} + {} words", words.len());
+        for (at, word) in words.iter().enumerate() {
+            // SAFETY: within the mapping, which lives as long as `self`.
+            unsafe { self.0.add(from + at).as_ref() }.store(*word, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `Words::create`, and no reference outlives `self`.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), self.1 * 8) };
     }
 }
 

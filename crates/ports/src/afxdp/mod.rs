@@ -11,6 +11,8 @@
 
 mod beside;
 mod connections;
+mod decision;
+mod decision_run;
 mod device;
 mod error;
 mod explain;
@@ -38,6 +40,8 @@ mod test_run;
 mod umem;
 mod vlans;
 
+pub use decision::{Decision, PARTS, Part, STEPS_MAX, SetTable, Step, Steps};
+pub use decision_run::DecisionRun;
 pub use device::{cheaper_path, forwards_in_driver, has_kernel_path, name_of, outlives_us};
 pub use error::AfXdpError;
 pub use explain::{Fate, Why};

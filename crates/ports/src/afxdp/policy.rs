@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::decision::Decision;
+
 /// Numbers that a reason can have, 0 excluded.
 pub const REASONS: usize = 16;
 /// The reason by which packets are counted that are the kernel's because a policy could not be held.
@@ -46,6 +48,7 @@ pub struct KernelPolicy {
     /// IPv4's first: 0, [`CONNECTIONS_ONLY`] or [`CONNECTIONS_MARKED`].
     connections: [u8; 2],
     connections_reason: u8,
+    decision: Option<Arc<Decision>>,
 }
 
 impl KernelPolicy {
@@ -95,6 +98,22 @@ impl KernelPolicy {
         self.connections_reason = reason;
     }
 
+    /// On the kernel path: leaves all packets of the decision's families to the kernel but those that may pass by it. Elsewhere
+    /// this leaves all of them.
+    ///
+    /// # Panics
+    /// When there is no such reason.
+    pub fn only_by(&mut self, decision: Arc<Decision>, reason: u8) {
+        assert!(valid(reason), "reason {reason}");
+        self.decision = Some(decision);
+        self.connections_reason = reason;
+    }
+
+    /// By what packets pass.
+    pub(super) fn decision(&self) -> Option<&Arc<Decision>> {
+        self.decision.as_ref()
+    }
+
     /// On the kernel path: leaves IPv4 packets to the kernel whose source no route leads back to, or where `strict`
     /// none by the interface that they came from.
     pub fn filter_sources(&mut self, strict: bool) {
@@ -141,9 +160,18 @@ impl KernelPolicy {
             }
         }
         let head = self.head().with(other.head());
-        (self.reverse_path, self.longest) = (head.reverse_path, head.longest);
+        (self.reverse_path, self.longest) = (head.reverse_path & FILTER, head.longest);
         self.connections = [head.connections & 3, head.connections >> 2 & 3];
         self.connections_reason = head.connections >> 4;
+        match (&self.decision, &other.decision) {
+            (Some(own), Some(other)) if !Arc::ptr_eq(own, other) => {
+                *self = KernelPolicy { decision: None, ..std::mem::take(self) };
+                self.leave_all(false, UNHELD);
+                self.leave_all(true, UNHELD);
+            }
+            (None, Some(other)) => self.decision = Some(other.clone()),
+            _ => {}
+        }
     }
 
     /// Leaves the families to the kernel that another policy leaves to it.
@@ -175,7 +203,10 @@ impl KernelPolicy {
         let side = |(prefix, _): (&Prefix, &u8)| 1 << RawPrefix::of(prefix).side;
         let sides = self.prefixes.iter().map(side).fold(0, |sides, side: u8| sides | side);
         let all = self.all.map(Option::unwrap_or_default);
-        let (vlans, reverse_path) = (u8::from(!self.vlans.is_empty()), self.reverse_path);
+        let vlans = u8::from(!self.vlans.is_empty());
+        let [rules4, rules6] = self.decision.as_ref().map_or([false; 2], |one| one.families());
+        let reverse_path =
+            self.reverse_path | if rules4 { RULES4 } else { 0 } | if rules6 { RULES6 } else { 0 };
         let [v4, v6] = self.connections;
         let connections = v4 | v6 << 2 | self.connections_reason << 4;
         RawHead { sides, vlans, all, reverse_path, connections, longest: self.longest }
@@ -221,6 +252,10 @@ pub(super) fn raw_route(address: IpAddr, length: u8) -> RawPrefix {
 
 pub(super) const LOOSE: u8 = 1;
 pub(super) const STRICT: u8 = 2;
+/// Of the member `reverse_path`, what is the filter's, and the first decision for either family.
+const FILTER: u8 = 3;
+const RULES4: u8 = 1 << 2;
+const RULES6: u8 = 1 << 4;
 const ROUTE4: u32 = 4;
 const ROUTE6: u32 = 5;
 
@@ -241,6 +276,12 @@ pub(super) struct RawHead {
 }
 
 impl RawHead {
+    /// The same with the decision in this place, 1 or 2.
+    pub(super) fn at(self, slot: u8) -> RawHead {
+        let reverse_path = (self.reverse_path & FILTER) | ((self.reverse_path & !FILTER) * slot);
+        RawHead { reverse_path, ..self }
+    }
+
     /// The head of what either leaves to the kernel.
     pub(super) fn with(self, other: RawHead) -> RawHead {
         let first = |a: u8, b: u8| if a == 0 { b } else { a };
@@ -248,7 +289,8 @@ impl RawHead {
             sides: self.sides | other.sides,
             vlans: self.vlans | other.vlans,
             all: [first(other.all[0], self.all[0]), first(other.all[1], self.all[1])],
-            reverse_path: self.reverse_path.max(other.reverse_path),
+            reverse_path: (self.reverse_path & FILTER).max(other.reverse_path & FILTER)
+                | (self.reverse_path | other.reverse_path) & !FILTER,
             connections: (self.connections & 3).max(other.connections & 3)
                 | (self.connections & 12).max(other.connections & 12)
                 | first(other.connections >> 4, self.connections >> 4) << 4,

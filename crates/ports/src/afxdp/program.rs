@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, DevMapHash, HashMap, Map, MapData};
@@ -13,15 +14,17 @@ use aya::{Ebpf, EbpfError};
 use tracing::debug;
 
 use super::beside::{self, Beside};
+use super::decision::Slot;
 use super::link::{self, Link};
 use super::maps::{Flights, Sockets, Table};
-use super::policy::{KernelPolicy, RawHead, RawPrefix, raw_route};
-use super::policy_maps::{Held, PolicyMaps};
+use super::policy::{RawHead, raw_route};
+use super::policy_maps::Held;
 use super::spread::Spread;
 use super::vlans::{Tagged, Vlans};
 use super::{AfXdpError, Form, Mode, PacketPath};
 
 mod loader;
+mod policy;
 mod state;
 
 pub(super) use loader::OBJECT;
@@ -87,6 +90,8 @@ pub(super) struct Program {
     policy_vlans: Array<MapData, [u8; 2]>,
     prefixes: LpmTrie<MapData, [u8; 20], u8>,
     policy: Held,
+    /// Where the decision is that packets ask.
+    slot: Option<Arc<Slot>>,
     /// Prefixes of routes in `prefixes`, and the families they are of.
     routes: BTreeMap<(IpAddr, u8), bool>,
     route_sides: u8,
@@ -292,6 +297,7 @@ impl Program {
             in_driver: false,
             tagged: Tagged::new(map(&mut ebpf, "vlan_interfaces")),
             policy: Held::default(),
+            slot: None,
             routes: BTreeMap::new(),
             route_sides: 0,
             link: None,
@@ -473,19 +479,6 @@ impl Program {
         self.filter.set(0, wanted, 0).map_err(broken)
     }
 
-    /// See [`super::Interface::set_policy`].
-    pub(super) fn set_policy(&mut self, policy: &KernelPolicy) -> io::Result<()> {
-        let mut held = std::mem::take(&mut self.policy);
-        let result = held.change(policy, self);
-        self.policy = held;
-        result
-    }
-
-    fn write_head(&mut self, mut head: RawHead) -> io::Result<()> {
-        head.sides |= self.route_sides;
-        self.policies.set(0, head, 0).map_err(broken)
-    }
-
     /// See [`super::Interface::set_kernel_routes`].
     pub(super) fn set_kernel_routes(&mut self, routes: &[(IpAddr, u8, bool)]) -> io::Result<()> {
         let wanted: BTreeMap<(IpAddr, u8), bool> = routes
@@ -520,22 +513,6 @@ impl Program {
             self.routes.remove(&prefix);
         }
         Ok(())
-    }
-}
-
-impl PolicyMaps for Program {
-    fn set_prefix(&mut self, prefix: &RawPrefix, reason: u8) -> io::Result<()> {
-        let key = Key::new(prefix.length, prefix.data());
-        self.prefixes.insert(&key, reason, 0).map_err(broken)
-    }
-    fn remove_prefix(&mut self, prefix: &RawPrefix) -> io::Result<()> {
-        self.prefixes.remove(&Key::new(prefix.length, prefix.data())).map_err(broken)
-    }
-    fn set_vlan(&mut self, vlan: u16, reasons: [u8; 2]) -> io::Result<()> {
-        self.policy_vlans.set(u32::from(vlan), reasons, 0).map_err(broken)
-    }
-    fn set_head(&mut self, head: RawHead) -> io::Result<()> {
-        self.write_head(head)
     }
 }
 

@@ -14,7 +14,7 @@ use ebb_host::netlink::policy::{
 use ebb_ports::afxdp::CONNECTION_MARK;
 
 /// At prerouting, connections are looked up here (`NF_IP_PRI_CONNTRACK`).
-const CONNECTIONS: i32 = -200;
+pub(super) const CONNECTIONS: i32 = -200;
 /// `NF_CT_STATE_BIT(IP_CT_ESTABLISHED)`.
 const ESTABLISHED: [u8; 4] = 2_u32.to_ne_bytes();
 /// Chains that one packet may go through; the kernel has 16 levels.
@@ -43,12 +43,28 @@ pub(super) fn accepts_established(chain: &Chain, rules: &Ruleset, v6: bool) -> b
     chain.first_only || [6, 17].into_iter().all(|transport| accepts(chain, rules, known(transport)))
 }
 
-/// Whether rules may ask for connections: then the kernel looks them up for all packets, and puts fragments together.
-pub(super) fn track(rules: &Ruleset) -> bool {
-    let asks = |one: &Expression| {
-        matches!(one, Expression::Load(_, Loaded::State | Loaded::Elsewhere) | Expression::Does(_))
+/// What rules do that needs no connection.
+const WITHOUT_CONNECTION: [&str; 10] =
+    ["counter", "log", "limit", "quota", "last", "reject", "queue", "meta", "payload", "notrack"];
+
+/// Whether rules that forwarded packets may meet ask for connections: then the kernel looks them up for all packets, and
+/// puts fragments together. Chains of the host's own packets alone decide nothing about others by what they
+/// ask; a chain that translates addresses has the kernel see to those of all packets.
+pub(super) fn track(chains: &[Chain], rules: &Ruleset) -> bool {
+    let own = |chain: &&Chain| matches!(chain.hook, Hook::Input | Hook::Output);
+    let places = |wanted: bool| {
+        let of = chains.iter().filter(move |chain| own(chain) == wanted);
+        rules.reach(of.filter_map(|chain| chain.place.as_ref()))
     };
-    rules.chains.values().flatten().flatten().any(asks)
+    let (of_host, of_others) = (places(true), places(false));
+    let asks = |one: &Expression| match one {
+        Expression::Load(_, Loaded::State | Loaded::Elsewhere) => true,
+        Expression::Does(what) => !WITHOUT_CONNECTION.contains(&&what[..]),
+        _ => false,
+    };
+    let met = |place: &Place| of_others.contains(place) || !of_host.contains(place);
+    chains.iter().any(|chain| chain.first_only)
+        || rules.chains.iter().any(|(place, rules)| met(place) && rules.iter().flatten().any(asks))
 }
 
 /// Whether some rule gives connections the mark by which the user says that they need no rule any more.
@@ -126,7 +142,13 @@ impl<'a> Asking<'a> {
             let matches = match one {
                 Expression::Load(to, loaded) => {
                     put(&mut values, *to, self.value_of(*loaded));
-                    Some(true)
+                    // Where there is nothing to load, the rule ends.
+                    match loaded {
+                        Loaded::State | Loaded::Family | Loaded::Protocol | Loaded::Transport => {
+                            Some(true)
+                        }
+                        _ => None,
+                    }
                 }
                 Expression::Value(to, value) => {
                     put(&mut values, *to, Some(value.clone()));
@@ -145,7 +167,7 @@ impl<'a> Asking<'a> {
                     let found = values.get(register).filter(|found| found.len() == value.len());
                     found.map(|found| (found == value) == *wanted)
                 }
-                Expression::Sometimes => None,
+                Expression::Sometimes | Expression::Between(..) => None,
                 Expression::In(register, set, inverted) => {
                     let elements = self.elements(place, set);
                     let found = values.get(register).zip(elements);
@@ -205,7 +227,11 @@ impl<'a> Asking<'a> {
             Loaded::State => self.known.established.then(|| ESTABLISHED.to_vec()),
             Loaded::Family => Some(vec![if self.known.v6 { 10 } else { 2 }]),
             Loaded::Transport => self.known.transport.map(|transport| vec![transport]),
-            Loaded::Packet | Loaded::Elsewhere => None,
+            Loaded::Header { .. }
+            | Loaded::Interface { .. }
+            | Loaded::Protocol
+            | Loaded::Packet
+            | Loaded::Elsewhere => None,
         }
     }
 

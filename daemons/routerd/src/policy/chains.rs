@@ -1,10 +1,13 @@
 //! Chains of packet filters: which packets they concern, and which they accept whatever the packets hold.
 
+use std::sync::Arc;
+
 use ebb_host::netlink::policy::{Chain, DeviceName, Family, Hook, Ruleset};
 
 use super::Mechanism;
 use super::RouterInterface;
 use super::accepted::{accepts_all, accepts_established, marks, track};
+use super::compile::{Task, compile, decision};
 use super::evaluate::STRANGE;
 use super::judge::{Judge, Scope, all_of, families};
 use crate::status::PolicyEffect;
@@ -14,39 +17,83 @@ use crate::status::PolicyEffect;
 enum Way {
     Accepts,
     Established,
+    /// Some packets, by what they hold; packets of established connections where connections are looked up.
+    Rules,
     Asks,
 }
 
 impl Judge<'_> {
     /// All chains. What one of them may decide otherwise than by a connection is the kernel's.
     pub(super) fn chains(&mut self, chains: &[Chain], rules: &Ruleset) {
-        let tracked = track(rules);
+        let tracked = track(chains, rules);
         let of = |chain: &Chain| [false, true].map(|v6| way(chain, rules, tracked, v6));
         let ways: Vec<[Way; 2]> = chains.iter().map(of).collect();
         let marked = marks(rules);
         let ignored = self.is_ignored(Mechanism::Netfilter);
         let mut how = [Way::Accepts; 2];
+        let mut compiled = [None, None];
         for (v6, how) in [false, true].into_iter().zip(&mut how) {
             let through = chains.iter().zip(&ways).filter(|(chain, _)| passes(chain, v6));
             let has =
                 |wanted: Way| through.clone().any(|(_, ways)| ways[usize::from(v6)] == wanted);
-            *how = match (has(Way::Asks), has(Way::Established)) {
+            // Where nobody looks connections up there are none.
+            let asks = has(Way::Asks) || !tracked && has(Way::Established);
+            *how = match (asks, has(Way::Established)) {
                 (true, _) => Way::Asks,
                 (false, true) => Way::Established,
                 (false, false) => Way::Accepts,
             };
-            let connections = *how != Way::Accepts && !ignored;
-            if connections && (*how == Way::Established || marked) {
-                self.only_connections(v6, *how == Way::Asks, Mechanism::Netfilter as u8);
+            if ignored {
+                continue;
+            }
+            if *how == Way::Asks {
+                let asking: Vec<&Chain> = through
+                    .filter(|(chain, ways)| match ways[usize::from(v6)] {
+                        Way::Accepts => false,
+                        Way::Established => !tracked,
+                        _ => !(tracked && chain.first_only),
+                    })
+                    .map(|(chain, _)| chain)
+                    .collect();
+                let places = self.places;
+                let task = Task { chains: &asking, rules, places, v6, established: tracked };
+                compiled[usize::from(v6)] = compile(task);
+            }
+        }
+        let mut decided = [false; 2];
+        if let Some(decision) = decision(compiled.each_ref().map(Option::as_ref)) {
+            decided = decision.families();
+            self.only_by(&Arc::new(decision), Mechanism::Netfilter as u8);
+            self.by_filters |= decided != [false; 2];
+        }
+        for (v6, how) in [false, true].into_iter().zip(&mut how) {
+            if decided[usize::from(v6)] {
+                *how = Way::Rules;
+            }
+            let connections = match *how {
+                Way::Accepts => false,
+                Way::Established => true,
+                Way::Rules => tracked,
+                Way::Asks => marked,
+            };
+            if connections && !ignored {
+                let by_mark = *how == Way::Asks || *how == Way::Rules && marked;
+                self.only_connections(v6, by_mark, Mechanism::Netfilter as u8);
                 self.by_filters = true;
             }
         }
         for (chain, ways) in chains.iter().zip(ways) {
-            self.chain(chain, ways, how, marked);
+            self.chain(chain, ways, how, (marked, tracked));
         }
     }
 
-    fn chain(&mut self, chain: &Chain, ways: [Way; 2], how: [Way; 2], marked: bool) {
+    fn chain(
+        &mut self,
+        chain: &Chain,
+        ways: [Way; 2],
+        how: [Way; 2],
+        (marked, tracked): (bool, bool),
+    ) {
         let neutral = !chain.drops && chain.rules == 0 && !chain.strange;
         let (v4, v6) = (chain.family != Family::V6, chain.family != Family::V4);
         let fits =
@@ -74,22 +121,16 @@ impl Judge<'_> {
         let concerns = || if v4 && v6 { "all packets".to_owned() } else { all_of(v6) };
         let scope = Scope::Families(v4, v6);
         if through {
-            let established = of_families().all(|way| way != Way::Asks);
-            let alone = families(v4, v6).all(|v6| how[usize::from(v6)] != Way::Asks);
-            let of = match (established && alone, marked) {
-                (true, _) => "established",
-                (false, true) => "marked",
-                (false, false) => {
-                    return self
-                        .leave(Mechanism::Netfilter, &scope, || (words_for(chain), concerns()));
-                }
+            // Once for each family of which something else comes.
+            let alike = how[0] == how[1];
+            let parts: &[(bool, bool)] = match (v4, v6) {
+                (true, true) if !alike => &[(true, false), (false, true)],
+                both => &[both],
             };
-            let family = if v4 && v6 { "" } else { of_family(v6) };
-            let carried =
-                format!("{family}packets of {of} connections (all others: left to the kernel)");
-            let ignored = self.is_ignored(Mechanism::Netfilter);
-            let words = || (words_for(chain), if ignored { concerns() } else { carried });
-            return self.carry(Mechanism::Netfilter, &scope, words);
+            for (v4, v6) in parts.iter().copied() {
+                self.through(chain, (v4, v6), how[usize::from(!v4)], (marked, tracked));
+            }
+            return;
         }
         // Those of the sending side do not see what a program before the network stack sends (`nf_skip_egress`).
         if chain.hook != Hook::Ingress {
@@ -107,6 +148,40 @@ impl Judge<'_> {
             let devices: Vec<String> = chain.devices.iter().map(DeviceName::to_string).collect();
             (words_for(chain), format!("packets from {}", devices.join(", ")))
         });
+    }
+}
+
+impl Judge<'_> {
+    /// A chain that packets of these families pass.
+    fn through(
+        &mut self,
+        chain: &Chain,
+        (v4, v6): (bool, bool),
+        how: Way,
+        (marked, tracked): (bool, bool),
+    ) {
+        let scope = Scope::Families(v4, v6);
+        let concerns = if v4 && v6 { "all packets".to_owned() } else { all_of(v6) };
+        let family = if v4 && v6 { "" } else { of_family(v6) };
+        let of = match how {
+            Way::Asks if !marked => {
+                let words = || (words_for(chain), concerns);
+                return self.leave(Mechanism::Netfilter, &scope, words);
+            }
+            Way::Asks => "packets of marked connections",
+            Way::Rules if tracked => "packets of established connections that rules accept",
+            Way::Rules => "packets that rules accept",
+            Way::Established => "packets of established connections",
+            Way::Accepts => {
+                let none = format!("no {family}packets, as it accepts all");
+                let words = || (words_for(chain), none);
+                return self.note(Mechanism::Netfilter, PolicyEffect::None, words);
+            }
+        };
+        let carried = format!("{family}{of} (all others: left to the kernel)");
+        let ignored = self.is_ignored(Mechanism::Netfilter);
+        let words = || (words_for(chain), if ignored { concerns } else { carried });
+        self.carry(Mechanism::Netfilter, &scope, words);
     }
 }
 

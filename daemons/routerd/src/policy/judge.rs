@@ -4,9 +4,10 @@
 //! ports and VLANs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use ebb_graph::PortId;
-use ebb_ports::afxdp::{KernelPolicy, PREFIXES_MAX, Side};
+use ebb_ports::afxdp::{Decision, KernelPolicy, PREFIXES_MAX, Side};
 use ipnet::IpNet;
 
 use super::objects::Objects;
@@ -121,6 +122,11 @@ impl<'a> Judge<'a> {
     /// On the kernel path, of these families only packets of connections pass, or where `marked` of marked ones.
     pub(super) fn only_connections(&mut self, v6: bool, marked: bool, reason: u8) {
         self.carried.values_mut().for_each(|policy| policy.only_connections(v6, marked, reason));
+    }
+
+    /// On the kernel path, of the decision's families only packets pass that it lets.
+    pub(super) fn only_by(&mut self, decision: &Arc<Decision>, reason: u8) {
+        self.carried.values_mut().for_each(|policy| policy.only_by(decision.clone(), reason));
     }
 
     /// Leaves what an object concerns to the kernel.

@@ -25,6 +25,9 @@ const KEY_MAX: u32 = 4;
 
 const EXPRESSION_NAME: u16 = 1;
 const EXPRESSION_DATA: u16 = 2;
+/// Keys of `ct`: the state, the mark.
+const CT_STATE: u32 = 0;
+const CT_MARK: u32 = 3;
 const VALUE: u16 = 1;
 const VERDICT: u16 = 2;
 
@@ -91,9 +94,9 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
     let does = || Expression::Does(name.clone());
     Ok(match &name[..] {
         "ct" => match (parts.number(1)?, parts.number(2)?) {
-            (Some(to), Some(0)) => Expression::Load(register(to), Loaded::State),
+            (Some(to), Some(CT_STATE)) => Expression::Load(register(to), Loaded::State),
             (Some(to), Some(_)) => Expression::Load(register(to), Loaded::Elsewhere),
-            (None, Some(1)) => Expression::Does("ct mark".into()),
+            (None, Some(CT_MARK)) => Expression::Does("ct mark".into()),
             _ => does(),
         },
         "meta" => match (parts.number(1)?, parts.number(2)?) {
@@ -101,7 +104,8 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
             _ => does(),
         },
         "payload" if parts.get(1).is_some() && parts.get(5).is_none() => {
-            Expression::Load(parts.register(1)?, Loaded::Packet)
+            let numbers = (parts.number(2)?, parts.number(3)?, parts.number(4)?);
+            Expression::Load(parts.register(1)?, header(numbers))
         }
         "exthdr" if parts.get(1).is_some() && parts.get(7).is_none() => {
             Expression::Load(parts.register(1)?, Loaded::Packet)
@@ -130,9 +134,18 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
             Some(operator @ (0 | 1)) => {
                 Expression::Equal(parts.register(1)?, parts.data(3)?, operator == 0)
             }
+            Some(operator @ 2..=5) => compared(operator, parts.register(1)?, parts.data(3)?),
             _ => Expression::Sometimes,
         },
-        "range" => Expression::Sometimes,
+        "range" => match parts.number(2)? {
+            Some(operator @ (0 | 1)) => Expression::Between(
+                parts.register(1)?,
+                parts.data(3)?,
+                parts.data(4)?,
+                operator == 0,
+            ),
+            _ => Expression::Sometimes,
+        },
         "lookup" => {
             let set = string_of(parts.get(1).unwrap_or_default());
             match parts.number(3)? {
@@ -148,17 +161,41 @@ fn expression(value: &[u8]) -> Parsed<Expression> {
     })
 }
 
+/// Bytes of the network header, or of the one above; of the link's anything.
+fn header((base, at, len): (Option<u32>, Option<u32>, Option<u32>)) -> Loaded {
+    let number = |value: Option<u32>| value.and_then(|value| u16::try_from(value).ok());
+    match (base, number(at), number(len)) {
+        (Some(base @ (1 | 2)), Some(at), Some(len)) => {
+            Loaded::Header { transport: base == 2, at, len }
+        }
+        _ => Loaded::Packet,
+    }
+}
+
+/// Less, not more, more, not less than a value.
+fn compared(operator: u32, register: u32, value: Vec<u8>) -> Expression {
+    let (least, most) = (vec![0; value.len()], vec![0xff; value.len()]);
+    match operator {
+        2 => Expression::Between(register, value, most, false),
+        3 => Expression::Between(register, least, value, true),
+        4 => Expression::Between(register, least, value, false),
+        _ => Expression::Between(register, value, most, true),
+    }
+}
+
 /// What a key of `meta` tells of: length, protocol, interfaces by index, name, type, group, family, and the rest.
 fn meta(key: u32) -> Loaded {
     match key {
         15 => Loaded::Family,
         16 => Loaded::Transport,
-        0 | 1 | 4..=9 | 19 | 23 | 24 => Loaded::Packet,
+        1 => Loaded::Protocol,
+        4..=7 => Loaded::Interface { sending: key % 2 == 1, named: key >= 6 },
+        0 | 8 | 9 | 19 | 23 | 24 => Loaded::Packet,
         _ => Loaded::Elsewhere,
     }
 }
 
-fn decision(value: &[u8]) -> Parsed<Decision> {
+pub(super) fn decision(value: &[u8]) -> Parsed<Decision> {
     let parts = Parts::of(value)?;
     let chain = || string_of(parts.get(2).unwrap_or_default());
     Ok(match parts.number(1)?.unwrap_or(0).cast_signed() {
@@ -250,6 +287,28 @@ mod tests {
             Expression::Decide(Decision::Accept),
         ];
         assert_eq!(rule, wanted);
+    }
+
+    /// What `nft --debug=netlink add rule ... ct mark set 0x456262`, and `ct zone set`, give to the kernel.
+    #[test]
+    fn marks_of_connections_are_told_from_what_else_is_set() {
+        let be = u32::to_be_bytes;
+        let sets = |key: u32| {
+            let mut builder = Builder::default();
+            builder.begin(GET_RULE, 0, 0, &[1, 0, 0, 0]);
+            builder.nested(EXPRESSIONS, |b| {
+                made(b, "immediate", |b| {
+                    b.attribute(1, &be(1));
+                    b.nested(2, |b| _ = b.attribute(VALUE, &0x456262_u32.to_ne_bytes()));
+                });
+                made(b, "ct", |b| _ = b.attribute(2, &be(key)).attribute(4, &be(1)));
+            });
+            builder.end();
+            rule(&builder.bytes[16..]).unwrap().1
+        };
+        let value = Expression::Value(0, 0x456262_u32.to_ne_bytes().into());
+        assert_eq!(sets(3), [value.clone(), Expression::Does("ct mark".into())]);
+        assert_eq!(sets(1), [value, Expression::Does("ct".into())]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod expressions;
 mod legacy;
 mod netfilter;
 mod rules;
+mod sets;
 mod switches;
 mod traffic_control;
 mod types;
@@ -15,7 +16,7 @@ mod xfrm;
 pub(super) use ask::Asker;
 pub use types::{
     Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place,
-    Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
+    Range, Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
 };
 pub use watch::Watch;
 pub(super) use watch::{all_filters_at, filters_at};
@@ -39,6 +40,10 @@ mod tests {
             let _ = expressions::rule(&body);
             let _ = expressions::fixed_set(&body);
             let _ = expressions::elements(&body);
+            let _ = sets::set_of(&body);
+            if let Ok(Some(set)) = sets::set(&body) {
+                let _ = sets::ranges(&set, &[&body]);
+            }
             let _ = traffic_control::queueing(&body);
         }
     }

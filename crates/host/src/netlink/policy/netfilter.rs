@@ -8,9 +8,11 @@ use super::types::{Chain, DeviceName, Family, Hook};
 const SUBSYSTEM: u16 = 10 << 8;
 pub(super) const GET_TABLE: u16 = SUBSYSTEM | 1;
 pub(super) const GET_CHAIN: u16 = SUBSYSTEM | 4;
-/// New and deleted tables, chains and rules: what changes the meaning of a ruleset. Elements of
-/// sets come and go much more often and are no matter here.
+/// New and deleted tables, chains and rules: what changes the meaning of a ruleset.
 const TELLING: [u16; 6] = [0, 2, 3, 5, 6, 8];
+
+/// New and deleted elements of sets, which come and go much more often: they tell where rules ask the set.
+const OF_ELEMENTS: [u16; 2] = [12, 14];
 
 const TABLE_NAME: u16 = 1;
 const TABLE_FLAGS: u16 = 2;
@@ -44,6 +46,11 @@ const DECNET: u8 = 12;
 /// Whether a notification may change what happens to forwarded packets.
 pub(super) fn tells(kind: u16) -> bool {
     kind & 0xff00 == SUBSYSTEM && TELLING.contains(&(kind & 0xff))
+}
+
+/// Whether a notification says that elements of a set have come or gone.
+pub(super) fn tells_of_elements(kind: u16) -> bool {
+    kind & 0xff00 == SUBSYSTEM && OF_ELEMENTS.contains(&(kind & 0xff))
 }
 
 pub(super) fn number(value: &[u8]) -> Parsed<u32> {

@@ -1,7 +1,8 @@
 //! The kernel's packet policy as data: rules, filters, switches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -228,6 +229,62 @@ pub struct Ruleset {
     pub chains: BTreeMap<Place, Vec<Vec<Expression>>>,
     /// Elements of sets and maps that nobody can change, by their keys; others are absent.
     pub sets: BTreeMap<Place, Vec<Element>>,
+    /// Elements of all sets and maps of which a change is announced, as far as rules ask them; others are absent.
+    pub ranges: BTreeMap<Place, Arc<Vec<Range>>>,
+}
+
+impl Ruleset {
+    /// The chains that packets may come to from these on.
+    pub fn reach<'a>(&'a self, from: impl IntoIterator<Item = &'a Place>) -> BTreeSet<&'a Place> {
+        let mut found: BTreeSet<&Place> = BTreeSet::new();
+        let mut ahead: Vec<&Place> = from.into_iter().collect();
+        let mut targets: BTreeMap<(u8, &str, &str), &Place> = BTreeMap::new();
+        for place in self.chains.keys() {
+            targets.insert((place.0, &place.1, &place.2), place);
+        }
+        while let Some(place) = ahead.pop() {
+            if !found.insert(place) {
+                continue;
+            }
+            let to = |decision: &Decision| match decision {
+                Decision::Jump(name) | Decision::Goto(name) => {
+                    targets.get(&(place.0, &place.1[..], &name[..])).copied()
+                }
+                _ => None,
+            };
+            for one in self.chains.get(place).into_iter().flatten().flatten() {
+                match one {
+                    Expression::Decide(decision) => ahead.extend(to(decision)),
+                    Expression::Map(_, set) => {
+                        let set = (place.0, place.1.clone(), set.clone());
+                        let of_table = |one: &&Place| one.0 == place.0 && one.1 == place.1;
+                        match self.ranges.get(&set) {
+                            Some(all) => {
+                                let decisions = all.iter().filter_map(|one| one.decision.as_ref());
+                                ahead.extend(decisions.filter_map(to));
+                            }
+                            // It may lead to any chain of the table.
+                            None => ahead.extend(self.chains.keys().filter(of_table)),
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+}
+
+/// An element of a set: keys from the first to the last, byte by byte as they are compared, and what it decides in a map of
+/// decisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first key.
+    pub first: Vec<u8>,
+    /// The last key; in a set of concatenations the last of each part.
+    pub last: Vec<u8>,
+    /// What it decides.
+    pub decision: Option<Decision>,
 }
 
 /// A part of a rule: they are asked in order until one does not match.
@@ -241,6 +298,8 @@ pub enum Expression {
     Mask(u32, u32, Vec<u8>, Vec<u8>),
     /// Matches a register that equals a value, or does not.
     Equal(u32, Vec<u8>, bool),
+    /// Matches a register from a first to a last value, compared byte by byte, or one outside.
+    Between(u32, Vec<u8>, Vec<u8>, bool),
     /// Matches sometimes.
     Sometimes,
     /// Matches a register that is in a set, or is not.
@@ -264,7 +323,25 @@ pub enum Loaded {
     Family,
     /// The protocol above IP, in one byte.
     Transport,
-    /// Anything of the packet or its interfaces.
+    /// Bytes of a header.
+    Header {
+        /// Above IP, not IP itself.
+        transport: bool,
+        /// Where they begin.
+        at: u16,
+        /// How many there are.
+        len: u16,
+    },
+    /// An interface: its index, or its name in 16 bytes.
+    Interface {
+        /// The one by which the packet leaves.
+        sending: bool,
+        /// By name.
+        named: bool,
+    },
+    /// The family by the number that Ethernet has for it, in two bytes.
+    Protocol,
+    /// Anything else of the packet or its interfaces.
     Packet,
     /// Something that is not in the packet: what other parts of the kernel know of it.
     Elsewhere,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::sys::time::TimeSpec;
@@ -13,8 +14,10 @@ use super::super::frame::{Builder, Fault, Messages, Parsed};
 use super::super::socket::{Received, Socket};
 use super::super::types::{Error, Result};
 use super::ask::{ABSENT, Answer, Asker, UNNUMBERED};
-use super::types::{Chain, Discipline, Hook, Rule, Ruleset, Source, Switches, Transforms};
-use super::{expressions, legacy, netfilter, rules, switches, traffic_control, xfrm};
+use super::types::{
+    Chain, Discipline, Expression, Hook, Place, Rule, Ruleset, Source, Switches, Transforms,
+};
+use super::{expressions, legacy, netfilter, rules, sets, switches, traffic_control, xfrm};
 
 const GET_RULE: u16 = 34;
 const GET_QDISC: u16 = 38;
@@ -35,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(700);
 /// Least time between two readings that announcements provoke, so that many changes cost little.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Sets of which the elements are read.
-const SETS_MAX: usize = 4096;
+const SETS_MAX: usize = 32_768;
 /// Datagrams that one call reads.
 const POLL_MAX: usize = 256;
 const RECEIVE_BUFFER: usize = 1 << 20;
@@ -66,6 +69,8 @@ pub struct Watch {
     legacy: Vec<Chain>,
     /// Where IPv6 is switched off, as far as was asked for.
     without_v6: BTreeMap<String, bool>,
+    /// Sets that rules ask: a change of their elements is one of the rules.
+    asked: BTreeSet<Place>,
     pending: BTreeSet<Source>,
     /// Could not be read, and are to be tried again.
     unread: BTreeSet<Source>,
@@ -102,6 +107,7 @@ impl Watch {
             timer,
             legacy: legacy::chains(),
             without_v6: BTreeMap::new(),
+            asked: BTreeSet::new(),
             pending: Source::ALL.into(),
             unread: BTreeSet::new(),
             next: Instant::now(),
@@ -183,7 +189,7 @@ impl Watch {
     }
 
     fn drain(&mut self, pending: &mut BTreeSet<Source>) -> Result<()> {
-        let of_route = |kind| match kind {
+        let of_route = |kind, _: &[u8]| match kind {
             // The addresses of an interface go when IPv6 is switched off there, and come when it is on again.
             20 | 21 => Some(Source::Switches),
             32..=34 => Some(Source::Rules),
@@ -193,10 +199,17 @@ impl Watch {
         };
         follow(&mut self.route, pending, &of_route)?;
         if let Some(xfrm) = &mut self.xfrm {
-            follow(xfrm, pending, &|_| Some(Source::Transforms))?;
+            follow(xfrm, pending, &|_, _| Some(Source::Transforms))?;
         }
         if let Some(netfilter) = &mut self.netfilter {
-            let telling = |kind| netfilter::tells(kind).then_some(Source::Netfilter);
+            let asked = &self.asked;
+            let of_set = |kind, body: &[u8]| {
+                netfilter::tells_of_elements(kind)
+                    && sets::set_of(body).is_ok_and(|set| asked.contains(&set))
+            };
+            let telling = |kind, body: &[u8]| {
+                (netfilter::tells(kind) || of_set(kind, body)).then_some(Source::Netfilter)
+            };
             follow(netfilter, pending, &telling)?;
         }
         Ok(())
@@ -285,10 +298,12 @@ impl Watch {
             chains.extend(understood(netfilter::chain(&body, &dormant))?);
         }
         let matters = |chain: &Chain| !matches!(chain.hook, Hook::Input | Hook::Output);
-        let rules = match chains.iter().any(|chain| matters(chain) && chain.rules > 0) {
-            true => ruleset(ask)?,
-            false => Ruleset::default(),
-        };
+        if !chains.iter().any(|chain| matters(chain) && chain.rules > 0) {
+            return Ok((chains, Ruleset::default()));
+        }
+        let from = chains.iter().filter(|chain| matters(chain));
+        let from: Vec<&Place> = from.filter_map(|chain| chain.place.as_ref()).collect();
+        let rules = ruleset(ask, &from, &mut self.asked)?;
         Ok((chains, rules))
     }
 
@@ -362,24 +377,41 @@ pub(in super::super) fn all_filters_at(
     asker.dump("filters", FILTERS_ABSENT, (GET_FILTER, &fixed))
 }
 
-/// The rules of all chains, and the elements of sets that nobody can change.
-fn ruleset(ask: &mut Asker) -> Result<Ruleset> {
+/// The rules of all chains, and the elements of sets that nobody can change, and of those that rules of chains ask that
+/// packets may come to `from` these; `asked` are the latter.
+fn ruleset(ask: &mut Asker, from: &[&Place], asked: &mut BTreeSet<Place>) -> Result<Ruleset> {
     let mut found = Ruleset::default();
     for (_, body) in ask.dump("rules", UNNUMBERED, (expressions::GET_RULE, &[0; 4]))? {
         let (place, rule) = understood(expressions::rule(&body))?;
         found.chains.entry(place).or_default().push(rule);
     }
-    let sets = ask.dump("sets", UNNUMBERED, (expressions::GET_SET, &[0; 4]))?;
-    for (_, body) in sets.iter().take(SETS_MAX) {
-        let Some(place) = understood(expressions::fixed_set(body))? else { continue };
-        let mut fixed = Builder::default();
-        fixed.begin(0, 0, 0, &[place.0, 0, 0, 0]).string(1, &place.1).string(2, &place.2).end();
-        let request = (expressions::GET_ELEMENTS, &fixed.bytes[16..]);
-        let mut elements = Vec::new();
-        for (_, body) in ask.dump("elements of a set", UNNUMBERED, request)? {
-            elements.extend(understood(expressions::elements(&body))?);
+    // Before their elements are read: from now on a change of them is announced.
+    *asked = sets::asked(&found, &found.reach(from.iter().copied()));
+    let fills = |one: &Expression| matches!(one, Expression::Does(what) if what == "dynset");
+    let filled = found.chains.values().flatten().flatten().any(fills);
+    let all = ask.dump("sets", UNNUMBERED, (expressions::GET_SET, &[0; 4]))?;
+    for (_, body) in all.iter().take(SETS_MAX) {
+        let fixed = understood(expressions::fixed_set(body))?;
+        let set = understood(sets::set(body))?.filter(|set| asked.contains(&set.place));
+        let set = set.filter(|set| !filled || set.is_constant());
+        let Some(place) = fixed.as_ref().or(set.as_ref().map(|set| &set.place)) else { continue };
+        let mut request = Builder::default();
+        request.begin(0, 0, 0, &[place.0, 0, 0, 0]).string(1, &place.1).string(2, &place.2).end();
+        let request = (expressions::GET_ELEMENTS, &request.bytes[16..]);
+        let answer = ask.dump("elements of a set", UNNUMBERED, request)?;
+        if let Some(set) = set {
+            let bodies: Vec<&[u8]> = answer.iter().map(|(_, body)| &body[..]).collect();
+            if let Some(ranges) = understood(sets::ranges(&set, &bodies))? {
+                found.ranges.insert(set.place, Arc::new(ranges));
+            }
         }
-        found.sets.insert(place, elements);
+        if let Some(place) = fixed {
+            let mut elements = Vec::new();
+            for (_, body) in &answer {
+                elements.extend(understood(expressions::elements(body))?);
+            }
+            found.sets.insert(place, elements);
+        }
     }
     Ok(found)
 }
@@ -404,7 +436,7 @@ fn understood<T>(parsed: Parsed<T>) -> Result<T> {
 fn follow(
     socket: &mut Socket,
     pending: &mut BTreeSet<Source>,
-    source: &dyn Fn(u16) -> Option<Source>,
+    source: &dyn Fn(u16, &[u8]) -> Option<Source>,
 ) -> Result<()> {
     for _ in 0..POLL_MAX {
         match socket.receive(false)? {
@@ -412,7 +444,7 @@ fn follow(
             Received::Overrun => pending.extend(Source::ALL),
             Received::Bytes(len) => {
                 let messages = Messages::new(socket.received(len)).filter_map(Result::ok);
-                pending.extend(messages.filter_map(|(header, _)| source(header.kind)));
+                pending.extend(messages.filter_map(|(header, body)| source(header.kind, body)));
             }
         }
     }

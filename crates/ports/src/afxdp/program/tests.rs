@@ -1,6 +1,7 @@
 //! The XDP programs, run by the kernel on single frames.
 
 use super::*;
+use crate::afxdp::KernelPolicy;
 use crate::afxdp::connections;
 use crate::afxdp::test_run::TestRun;
 use crate::samples::{self, udp4, udp6};
@@ -89,6 +90,17 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
     loaded.join().expect("loaded");
 }
 
+/// Instructions that a verifier follows at most: kernels give up at 1,000,000, and some follow more ways than others.
+const VERIFIED_MAX: u32 = 600_000;
+
+/// How many it followed; kernels before 5.16 do not say.
+fn verified(program: &OwnedFd) -> Option<u32> {
+    let said =
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).ok()?;
+    let line = said.lines().find_map(|line| line.strip_prefix("verified_insns:"))?;
+    line.trim().parse().ok()
+}
+
 /// With what a router keeps, and CAP_PERFMON, which it keeps for this.
 #[test]
 fn the_verifier_takes_the_program_that_knows_connections() {
@@ -99,8 +111,12 @@ fn the_verifier_takes_the_program_that_knows_connections() {
         let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON];
         caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
         let (program, _sockets, _table) = Program::load(Form::Steer, 2, 2, false).unwrap();
-        for name in [connections::PLAIN, connections::TAGGED, connections::EXPLAIN] {
-            connections::load(loader::OBJECT, &program.maps, name)?;
+        let names = [connections::PLAIN, connections::TAGGED, connections::EXPLAIN];
+        for name in names.into_iter().chain([connections::DECISION]) {
+            let loaded = connections::load(loader::OBJECT, &program.maps, name)?;
+            let steps = verified(&loaded);
+            println!("{name}: {steps:?} instructions verified");
+            assert!(steps.is_none_or(|steps| steps < VERIFIED_MAX), "{name}: {steps:?}");
         }
         Ok::<(), io::Error>(())
     });
