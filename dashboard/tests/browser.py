@@ -5,9 +5,11 @@ usage: browser.py ADDRESS-WITH-TOKEN PROFILE-DIRECTORY [--screenshots DIRECTORY]
 """
 
 import time
+import tomllib
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from page import browser, button, carry_out, fill, keep, look, open_page, press, say, script, text, there, wait
 
@@ -106,6 +108,46 @@ def scenario():
     say("scenario")
 
 
+def presets():
+    """Each example of each study fills its form in so that the form stands for what the example says; one is run."""
+    count, as_text = 0, []
+    for study in script("return fetch('/api/studies').then((answer) => answer.json())"):
+        which = f"{study['kind']}/{study['system']}"
+        forms = browser.execute_async_script("""
+          const done = arguments[arguments.length - 1];
+          (async () => {
+            const { fromValues, toToml } = await import('/static/form.js');
+            const study = await (await fetch(`/api/studies/${arguments[0]}`)).json();
+            return study.presets.map((preset) => {
+              const { seed, ...given } = preset.values;
+              const shapes = study.schema?.anyOf ?? (study.schema ? [study.schema] : []);
+              const found = shapes.map((shape) => [shape, fromValues(shape, given)]).find(([, values]) => values);
+              return [preset.name, preset.text, found ? toToml(...found) : null];
+            });
+          })().then(done, (error) => done([[String(error)]]));""", which)
+        for name, example, form in forms:
+            count += 1
+            if form is None:
+                as_text.append(name)
+                continue
+            said = tomllib.loads(example)
+            said.pop("seed", None)
+            assert tomllib.loads(form) == said, f"{which} {name}:\n{form}\n{example}"
+    assert count > 40 and not as_text, (count, as_text)
+    open_page("#/scenarios/sim/router")
+    there("Start from an example")
+    Select(browser.find_element(By.CSS_SELECTOR, "select[name=example]")).select_by_visible_text("router-day: load=0.1..1.0:0.1")
+    there("A weekday of an academic backbone")
+    assert browser.find_element(By.CSS_SELECTOR, "textarea[name=set]").get_property("value") == "load=0.1..1.0:0.1"
+    look("scenario-example")
+    fill("input[name=name]", "from-example")
+    press("Run")
+    wait(lambda: button("See what it found"), "the end of the run", 60)
+    Select(browser.find_element(By.CSS_SELECTOR, "select[name=example]")).select_by_visible_text("an empty form")
+    there("0 settings differ from their defaults")
+    say(f"{count} examples fill their forms in")
+
+
 def main():
     there("r1")
     there("Not running")
@@ -128,6 +170,7 @@ def main():
     look("run-million")
     million()
     scenario()
+    presets()
     open_page("#/compare/0%2Fmillion/0%2Ffrom-form")
     there("B − A")
     look("compare")
