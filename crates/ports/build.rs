@@ -10,10 +10,13 @@ fn main() {
     println!("cargo::rerun-if-env-changed=CLANG");
     let object = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR")).join("steer.o");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    // What stands in the object of the source's place: the same wherever the tree lies.
+    let place = std::env::var("CARGO_MANIFEST_DIR").expect("CARGO_MANIFEST_DIR");
     let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").expect("CARGO_CFG_TARGET_ARCH");
     let status = Command::new(&clang)
         .args(["-target", "bpfel", "-O2", "-g", "-Wall", "-Werror", "-mcpu=v3"])
-        .args(["-fno-stack-protector", "-fdebug-prefix-map=/="])
+        .arg("-fno-stack-protector")
+        .arg(format!("-ffile-prefix-map={place}=/usr/src/ebb/crates/ports"))
         // Debian keeps <asm/types.h> in a folder per architecture.
         .arg(format!("-I/usr/include/{architecture}-linux-gnu"))
         .args(["-c", SOURCE, "-o"])

@@ -14,6 +14,7 @@ mod history;
 mod jobs;
 mod live;
 mod plots;
+mod presets;
 mod runs;
 mod saved;
 mod server;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::answer::{Answer, Refusal};
 
 /// Studies that a form can be made for: those that declare their scenario and leave a directory.
-fn offered() -> impl Iterator<Item = &'static Study> {
+pub(crate) fn offered() -> impl Iterator<Item = &'static Study> {
     let kinds = [Kind::Sim, Kind::Plan];
     STUDIES.iter().copied().filter(move |study| kinds.contains(&study.kind()))
 }
@@ -38,5 +38,6 @@ pub(crate) async fn one(Path((kind, system)): Path<(String, String)>) -> Answer<
         "headlines": study.headlines,
         "schema": study.json_schema(),
         "settings": paths,
+        "presets": crate::presets::of(study),
     })))
 }

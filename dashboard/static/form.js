@@ -81,6 +81,34 @@ export function toToml(schema, values) {
     .map(([table, lines]) => `${table ? `[${table}]\n` : ''}${lines.join('\n')}\n`).join('\n');
 }
 
+/** A value as it stands in TOML. */
+function toml(value) {
+  if (Array.isArray(value)) return `[${value.map(toml).join(', ')}]`;
+  if (typeof value === 'object') return `{ ${Object.entries(value).map(([name, inner]) => `${bare(name)} = ${toml(inner)}`).join(', ')} }`;
+  return typeof value === 'string' ? quoted(value) : String(value);
+}
+
+/** A scenario's values as they stand in the form; null where it has what the form has not. */
+export function fromValues(schema, given, path = '', skip = null) {
+  const values = {};
+  for (const [name, value] of Object.entries(given).filter(([one]) => one !== skip)) {
+    const here = path ? `${path}.${name}` : name;
+    const inner = schema.properties?.[name];
+    if (!inner) return null;
+    const shape = tagged(inner);
+    if (shape || isTable(inner)) {
+      const of = shape ? shape.shapes.find((one) => one.properties[shape.tag].const === value[shape.tag]) : inner;
+      const more = of && !Array.isArray(value) && typeof value === 'object' ? fromValues(of, value, here, shape?.tag) : null;
+      if (!more) return null;
+      Object.assign(values, more, shape ? { [`${here}.${shape.tag}`]: value[shape.tag] } : {});
+    } else if (inner.enum || ['boolean', 'number', 'integer', 'string'].includes(inner.type)) {
+      if (typeof value === 'object') return null;
+      values[here] = String(value);
+    } else values[here] = toml(value);
+  }
+  return values;
+}
+
 const split = (description = '') => {
   const found = description.match(/^(.*?)(?: \[([^\]]+)\])?$/s);
   return { text: found[1], unit: found[2] ?? '' };

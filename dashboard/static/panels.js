@@ -257,7 +257,7 @@ const tor = {
   ],
   plots: [
     { title: 'Frames', unit: 'frames/s', format: (v) => f.scaled(v, ''), zero: true, of: (t) => [one('to circuits', t.sum('ebb_circuit_rack_sent_total')), one('by packets', t.sum('ebb_circuit_rack_sent_by_packets_total')), one('received', t.sum('ebb_circuit_rack_received_total'))] },
-    { title: 'Waiting, by destination', unit: 'bytes', format: f.bytes, zero: true, of: (t) => t.by('ebb_circuit_rack_waiting_bytes', 'destination', { name: (d) => `to rack ${d}` }) },
+    { title: 'Waiting, by destination', unit: 'bytes', format: f.bytes, zero: true, none: 'No frame has waited in this time.', of: (t) => t.by('ebb_circuit_rack_waiting_bytes', 'destination', { name: (d) => `to rack ${d}`, only: some }) },
     { title: 'Days', unit: 'per s', format: f.digits, zero: true, of: (t) => [one('with a circuit', t.sum('ebb_circuit_rack_days_total')), one('began with frames waiting', t.sum('ebb_circuit_rack_days_wanted_total')), one('ended with frames waiting', t.sum('ebb_circuit_rack_days_left_total'))] },
     { title: 'Sync frames', unit: 'per s', format: f.digits, zero: true, of: (t) => SYNC.map((name) => one(name, t.sum(`ebb_circuit_sync_${name}_total`))).filter((curve, at) => at === 0 || some(curve)) },
     { title: 'Its thread', unit: 'share of a core', format: f.digits, zero: true, of: (t) => [one('busy', t.sum('ebb_circuit_cpu_seconds_total'), { kind: 'area' }), one('waited for the CPU', t.sum('ebb_circuit_waited_seconds_total'))] },

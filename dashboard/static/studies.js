@@ -1,7 +1,7 @@
 // Scenarios: what can be simulated and planned, a form for each, and running it.
 
 import { post, setToken, token } from './api.js';
-import { Form, faults, toToml } from './form.js';
+import { Form, faults, fromValues, toToml } from './form.js';
 import { Jobs } from './jobs.js';
 import { Badge, Choice, Field, Loading, Page, Wrong, html, useAsked, useEffect, useMemo, useState } from './parts.js';
 
@@ -16,6 +16,24 @@ export function Studies() {
     ${value && Object.entries(KINDS).map(([kind, title]) => html`<section key=${kind}><h2 class="section">${title}</h2><ul class="fleet">
       ${value.filter((study) => study.kind === kind).map((study) => html`<li class="card" key=${study.system}><h3><a href=${`#/scenarios/${kind}/${study.system}`}>${study.system}</a></h3><p>${study.about}</p></li>`)}</ul></section>`)}
   <//>`;
+}
+
+/** What one example differs by from the others of its file. */
+const additions = (preset) => [...preset.set, preset.seeds && `${preset.seeds} seeds`, preset.until && `until ${preset.until}`].filter(Boolean).join(', ');
+
+/** Examples of the study, one of which fills everything in. */
+function Start({ presets, fill }) {
+  const [at, setAt] = useState('');
+  const preset = presets[at];
+  const choose = (event) => {
+    setAt(event.target.value);
+    fill(presets[event.target.value] ?? null);
+  };
+  const hint = preset
+    ? [`${preset.title}.`, preset.needs.length > 0 && `It reads ${preset.needs.join(', ')}, looked for where the dashboard was started, or in its --scenarios.`].filter(Boolean).join(' ')
+    : 'Fills everything in; what was filled in before is replaced.';
+  return html`<${Field} label="Start from an example" hint=${hint}><select name="example" value=${at} onChange=${choose}><option value="">an empty form</option>
+    ${presets.map((one, number) => html`<option value=${number}>${one.name}${additions(one) ? `: ${additions(one)}` : ''}</option>`)}</select><//>`;
 }
 
 export function Scenario({ kind, system, about }) {
@@ -44,6 +62,16 @@ export function Scenario({ kind, system, about }) {
     const file = event.target.files[0];
     if (file) setText(await file.text());
   };
+  const fill = (preset) => {
+    const { seed, ...given } = preset?.values ?? {};
+    const fits = shapes.map((shape) => fromValues(shape, given));
+    const at = fits.findIndex(Boolean);
+    setWhich(Math.max(at, 0));
+    setValues(fits[at] ?? {});
+    setText(at < 0 ? preset.text : null);
+    setState({});
+    setRun({ ...run, quick: false, seed: String(seed ?? ''), seeds: preset?.seeds ?? '', until: preset?.until ?? '', set: preset?.set.join('\n') ?? '' });
+  };
   const blocked = text === null && Object.keys(found).length > 0;
   const locked = about.can_change && (!token() || state.status === 401);
   const start = async (event) => {
@@ -68,6 +96,7 @@ export function Scenario({ kind, system, about }) {
     ${study && html`<p class="prose">${study.about}.</p>
     <form class="two" onSubmit=${start} novalidate>
       <div class="wide">
+        ${study.presets.length > 0 && html`<${Start} key=${`${kind}-${system}`} presets=${study.presets} fill=${fill} />`}
         <div class="filters"><${Choice} label="How the scenario is written" options=${[['form', 'Form'], ['toml', 'TOML']]} value=${text === null ? 'form' : 'toml'}
             choose=${(how) => setText(how === 'form' ? null : shown)} />
           ${shapes.length > 1 && text === null && html`<${Choice} label="Which question" options=${shapes.map((shape, at) => [at, `Form ${at + 1}`])} value=${which} choose=${setWhich} />`}

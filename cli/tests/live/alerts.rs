@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -15,73 +14,31 @@ use ebb_host::signals::{self, Signal};
 use ebb_lab::Program;
 use serde_json::Value;
 
+use crate::live::daemons::Daemons;
 use crate::live::debugger::stop_thread;
 use crate::live::lab::{Lab, Wiring, run, skip};
-use crate::live::router::{Router, Setup, binary, until};
+use crate::live::router::{Router, Setup, until};
 use crate::live::traffic::{Traffic, way};
 
 /// How long an alert may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends frames of IPv4 by a packet socket: INTERFACE MAC SOURCE DESTINATION SECONDS.
-const SEND: &str = "
-import socket, struct, sys, time
-interface, mac, source, destination, seconds = sys.argv[1:]
-head = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 1228, 0, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(destination))
-total = sum(struct.unpack('!10H', head))
-total = (total & 0xffff) + (total >> 16)
-total = (total & 0xffff) + (total >> 16)
-head = head[:10] + struct.pack('!H', total ^ 0xffff) + head[12:]
-frame = bytes.fromhex(mac.replace(':', '')) + bytes.fromhex('0200000001ff0800') + head
-frame += struct.pack('!HHHH', 1000, 2000, 1208, 0) + bytes(1200)
-out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-out.bind((interface, 0))
-end = time.monotonic() + float(seconds)
-while time.monotonic() < end:
-    for _ in range(20):
-        try:
-            out.send(frame)
-        except OSError:
-            pass
-    time.sleep(0.002)
-";
-
 struct Stage {
-    lab: Lab,
+    daemons: Daemons,
     /// Alerts that have fired.
     seen: BTreeSet<String>,
     begun: Instant,
 }
 
+impl std::ops::Deref for Stage {
+    type Target = Daemons;
+
+    fn deref(&self) -> &Daemons {
+        &self.daemons
+    }
+}
+
 impl Stage {
-    fn at(&self, name: &str) -> String {
-        self.lab.directory.join(name).display().to_string()
-    }
-
-    fn start(&self, name: &str, words: &[&str]) -> Program {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.lab.router, "setpriv", "--pdeathsig", "KILL"]);
-        command.args(words);
-        Program::start(name, &mut command, Path::new(&self.at(&format!("{name}.log"))))
-            .expect("ip runs")
-    }
-
-    fn daemon(&self, name: &str, words: &[&str]) -> Program {
-        let binary = binary();
-        self.start(name, &[&[binary.as_str()], words].concat())
-    }
-
-    /// Sends for so many seconds from the far end of a port.
-    fn send(&self, port: usize, mac: &str, way: [&str; 2], seconds: &str) {
-        let interface = format!("h{port}");
-        let host = self.lab.host(port);
-        let words = [
-            "netns", "exec", host, "python3", "-c", SEND, &interface, mac, way[0], way[1], seconds,
-        ];
-        let output = run("ip", &words);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-
     fn firing(&self) -> Vec<(String, String)> {
         let query = [
             "netns",
@@ -179,56 +136,6 @@ fn prometheus(stage: &Stage, rules: &str) -> Program {
     )
 }
 
-fn configure(stage: &Stage, endpoint: &str) {
-    let (token, other) = (stage.at("token"), stage.at("other"));
-    for (file, words) in
-        [(&token, "what only these racks know\n"), (&other, "what somebody made up\n")]
-    {
-        fs::write(file, words).expect("a token");
-        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("a mode");
-    }
-    let at = |name: &str| stage.at(name);
-    let tor = format!(
-        "[tor]\nlink_mbps = 1000\nqueue_kb = 64\nrotation_ms = 100\ntoken_file = \"{token}\"\ncontrol = \"p4\"\n\
-         metrics = \"127.0.0.1:9465\"\nsocket = \"{}\"\n\
-         [[rack]]\nnumber = 0\nuplink = \"p3\"\n[[rack.host]]\nname = \"p5\"\n\
-         prefixes = [\"10.77.0.0/24\"]\nown = [\"10.77.0.1\"]\n[[remote]]\nrack = 1\nprefixes = [\"10.77.1.0/24\"]\n",
-        at("tor.sock")
-    );
-    fs::write(at("tor.toml"), tor).expect("a configuration");
-    for (name, token, control) in [("ocs", &token, "p6"), ("forger", &other, "p13")] {
-        let ocs = format!(
-            "[ocs]\nlink_mbps = 1000\ntoken_file = \"{token}\"\ncontrol = \"p7\"\nsocket = \"{}\"\n\
-             metrics = \"127.0.0.1:9466\"\n\
-             [[port]]\nrack = 0\nname = \"p8\"\n[[port]]\nrack = 1\nname = \"p14\"\n\
-             [controller]\ntoken_file = \"{token}\"\nracks = 2\nday_us = 2000.0\nnight_us = 200.0\nlead_ms = 20.0\n\
-             control = \"{control}\"\nsocket = \"{}\"\n",
-            at("ocs.sock"),
-            at(&format!("{name}-control.sock"))
-        );
-        fs::write(at(&format!("{name}.toml")), ocs).expect("a configuration");
-    }
-    let side = |side: usize| {
-        format!(
-            "[[side]]\nmac = \"02:eb:b0:00:0{side}:10\"\naddresses = [\"10.78.{side}.1/24\"]\n\
-             probe = \"10.78.{side}.240\"\n"
-        )
-    };
-    let cluster = format!(
-        "[cluster]\nname = \"alerts\"\nsocket = \"{}\"\ntoken_file = \"{token}\"\nmetrics = \"127.0.0.1:9467\"\n\
-         [store]\nkind = \"etcd\"\nendpoints = [\"{endpoint}\"]\nlease_s = 2.0\n\
-         [policy]\nname = \"all\"\n{}{}\
-         [[back_end]]\nname = \"r0\"\nmacs = [\"02:eb:b0:01:00:00\", \"02:eb:b0:01:00:01\"]\n\
-         [[member]]\nname = \"m\"\nleader = true\n\
-         [member.balancer]\noutside = [\"p9\", \"p10\"]\ninside = [\"p11\", \"p12\"]\n\
-         [[member.keep]]\nback_end = \"r0\"\nhow = \"command\"\nwake = [\"true\"]\nsleep = [\"true\"]\n",
-        at("cluster.sock"),
-        side(0),
-        side(1),
-    );
-    fs::write(at("cluster.toml"), cluster).expect("a configuration");
-}
-
 fn installed() -> bool {
     let programs = [
         ("prometheus", "prometheus"),
@@ -252,19 +159,19 @@ fn each_alert_fires_in_its_failure() {
     }
     let Some(lab) = Lab::build(Wiring { ipv6: true, ..Wiring::plain(15) }) else { return };
     lab.routes();
-    // One network of control behind the ports that hear and give schedules.
-    lab.ip_hosts(
-        4,
-        "link add sync type bridge\nlink set sync up\nlink set h4 master sync\nlink set h6 master sync\n\
-         link set h7 master sync\nlink set h13 master sync\n",
-    );
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/prometheus/ebb-alerts.yml");
     let rules = fs::read_to_string(rules).expect("the rules");
-    let mut stage = Stage { lab, seen: BTreeSet::new(), begun: Instant::now() };
+    let mut stage =
+        Stage { daemons: Daemons::new(lab), seen: BTreeSet::new(), begun: Instant::now() };
     let store = stage.at("store");
     fs::create_dir(&store).expect("a directory");
     let etcd = stage.lab.in_router(|| EtcdServer::start(Path::new(&store))).expect("etcd starts");
-    configure(&stage, &etcd.options().endpoints[0]);
+    stage.configure_circuits();
+    let endpoint = &etcd.options().endpoints[0];
+    let store = format!("kind = \"etcd\"\nendpoints = [\"{endpoint}\"]\nlease_s = 2.0");
+    // The back-end is made up, and never answers.
+    let keep = "how = \"command\"\nwake = [\"true\"]\nsleep = [\"true\"]";
+    stage.configure_cluster(&store, ["p11", "p12"], keep);
     let port = "ring = 64".to_owned();
     let setup = Setup { ports: vec![0, 1, 2], port, ..Setup::of(&stage.lab) };
     let text = setup.text(&stage.lab, "router") + "[metrics]\nlisten = \"127.0.0.1:9464\"\n";
@@ -278,7 +185,6 @@ fn each_alert_fires_in_its_failure() {
     let watcher = prometheus(&stage, &rules);
     let quiet = until(PATIENCE, || {
         let firing = stage.firing();
-        // The back-end is made up, and never answers.
         !firing.is_empty() && firing.iter().all(|(name, _)| name == "EbbClusterBackEndDead")
     });
     let logs = [&control, &light, &racks, &member, &watcher].map(Program::log).concat();
