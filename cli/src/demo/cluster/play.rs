@@ -135,7 +135,7 @@ impl Stage {
         let plan = lab::Plan {
             back_ends: back_ends
                 .iter()
-                .map(|one| (one.name.clone(), (one.server.capacity).max(1.0) as u32))
+                .map(|one| (one.name.clone(), one.server.capacity))
                 .collect(),
             routes: (0..2).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
         };

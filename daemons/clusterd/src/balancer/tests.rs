@@ -40,6 +40,7 @@ fn topology() -> Topology {
         name: format!("r{row}"),
         macs: (0..2).map(|side| [2, 0, 0, 1, row, side]).collect(),
         weight: 1,
+        capacity_pps: 1e9,
     };
     Topology::new(vec![side(0), side(1)], (0..3).map(back_end).collect(), 0)
 }
