@@ -149,7 +149,7 @@ impl Cluster {
             probe_macs: vec![probe_mac(side)],
         };
         let capacities: Vec<f64> = self.plan.back_ends.iter().map(|one| one.1).collect();
-        let weights = ebb_cluster::weights_of(&capacities);
+        let weights = ebb_clusterd::weights_of(&capacities);
         let back_end = |(index, (name, capacity)): (usize, &(String, f64))| BackEnd {
             name: name.clone(),
             macs: (0..SIDES).map(|side| back_end_mac(index, side)).collect(),
