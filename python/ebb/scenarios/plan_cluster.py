@@ -43,7 +43,7 @@ class ClusterPlan:
         0, below 1, default 0.0.
     method: How the goal program is solved, default 'search'.
     packets: How long packets are, where a table is in packets per second or the plan is to run: `imix`,
-        or the length of all in bytes, as Ethernet frames without preamble and check sequence.
+        or the length of all in bytes, as Ethernet frames with their check sequence.
     seed: Seed of all random numbers, at least 0.
     site: What there is for the cluster: a file for `ebb cluster run` without back-ends, whose members
         say what they host. With it the report has the configuration that runs.

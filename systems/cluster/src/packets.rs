@@ -5,7 +5,7 @@ use ebb_scenario::csv::Table;
 use ebb_scenario::{ScenarioError, nearest};
 use ebb_traffic::SizeMix;
 
-/// How long packets are in the mean, as Ethernet frames without preamble and check sequence.
+/// How long packets are in the mean, as Ethernet frames with their check sequence.
 ///
 /// ```
 /// use ebb_system_cluster::PacketMix;

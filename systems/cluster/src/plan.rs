@@ -38,7 +38,7 @@ pub struct Problem {
     /// The traffic over time: CSV with the columns seconds (when each sample begins) and mbps or pps.
     pub demand: String,
     /// How long packets are, where a table is in packets per second or the plan is to run: `imix`, or the length of
-    /// all in bytes, as Ethernet frames without preamble and check sequence.
+    /// all in bytes, as Ethernet frames with their check sequence.
     #[serde(default)]
     pub packets: Option<String>,
     /// Share of each server's capacity that is kept free, as the live policy keeps it.
