@@ -44,7 +44,7 @@ pub struct ClusterDemo {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["back_ends", "profile"])]
     pub(super) plan: Option<PathBuf>,
     #[arg(skip)]
-    planned: Option<planned::PlannedDay>,
+    planned: Option<Box<planned::PlannedDay>>,
     /// Which servers are on [default: differential; with --plan the plan's]
     #[arg(long,
           value_parser = clap::builder::PossibleValuesParser::new(["all", "differential", "optimum", "predictive"]))]
@@ -96,7 +96,7 @@ impl ClusterDemo {
         ensure!(self.peak >= 100.0 && self.peak.is_finite(), "--peak must be at least 100");
         if let Some(file) = &self.plan {
             match planned::PlannedDay::read(file, self.peak)? {
-                Ok(day) => self.planned = Some(day),
+                Ok(day) => self.planned = Some(Box::new(day)),
                 Err(error) => {
                     eprintln!("ebb: {error}");
                     return Ok(ExitCode::from(UNREADABLE));
