@@ -190,6 +190,36 @@ fn a_cluster_follows_its_load_and_survives_a_death() {
     assert!(simulated["agrees"].is_boolean(), "{simulated}");
 }
 
+/// Back-ends of 1:4 by a plan, live: nobody is asked for more than 90 % of its capacity while another is under
+/// 50 %, nothing is lost or reordered, and the day is compared with the plan and the simulator.
+#[test]
+fn weak_back_ends_live_get_what_they_carry() {
+    if !permitted() {
+        return;
+    }
+    let place = std::env::temp_dir().join(format!("ebb-cli-unequal-{}", std::process::id()));
+    let report = place.to_str().expect("text");
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/cluster-plan-run.toml");
+    let day =
+        ["demo", "cluster", "--plan", plan, "--seconds", "8", "--peak", "8000", "--policy", "all"];
+    let ended = run(env!("CARGO_BIN_EXE_ebb"), &[&day[..], &["--report", report]].concat());
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{said}");
+    let text = std::fs::read_to_string(place.join("report.json")).expect("a report");
+    std::fs::remove_dir_all(&place).expect("removed");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    let utilised = &json["utilised"];
+    assert!(utilised["seconds"].as_u64() > Some(2), "{utilised}");
+    assert_eq!(utilised["uneven_seconds"], 0, "{utilised} of {}", json["balancer"]);
+    assert!(json["sent"].as_u64() > Some(10_000), "{}", json["sent"]);
+    assert_eq!((json["reordered"].as_u64(), json["lost_planned"].as_u64()), (Some(0), Some(0)));
+    for row in ["energy", "offered", "carried"] {
+        let row = &json["planned"][row];
+        let all = ["planned", "simulated", "live"];
+        assert!(all.iter().all(|what| row[what].as_f64() > Some(0.0)), "{row}");
+    }
+}
+
 /// What the placement planner reads is measured, in small: figures mean nothing here.
 #[test]
 fn virtual_back_ends_are_measured() {

@@ -376,7 +376,7 @@ fn every_example_runs() {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         // For machines with interfaces: held by the tests of daemons/clusterd.
-        if !name.ends_with(".toml") || name == "cluster-run.toml" {
+        if !name.ends_with(".toml") || name == "cluster-run.toml" || name == "cluster-site.toml" {
             continue;
         }
         let study = study_of(&read(&path));
@@ -431,6 +431,67 @@ fn a_cluster_is_planned_from_two_tables() {
     let wrong = plan(&[]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(error_of(&wrong).contains("c.csv:3: field `power_idle_w`"), "{}", error_of(&wrong));
+}
+
+/// A plan in packets per second becomes a file that `ebb cluster check` accepts; what lacks is named, and so are
+/// units that do not go together.
+#[test]
+fn a_plan_writes_the_cluster_that_runs() {
+    let place = tempfile::tempdir().expect("a directory");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let files = [
+        "cluster-plan-run.toml",
+        "cluster-servers.csv",
+        "cluster-packets.csv",
+        "cluster-site.toml",
+    ];
+    for name in files {
+        std::fs::copy(examples.join(name), place.path().join(name)).expect("a copy");
+    }
+    let emit = || {
+        let words = ["plan", "cluster", "cluster-plan-run.toml", "--emit", "c.toml", "--json"];
+        ebb(place.path(), &words)
+    };
+    let good = emit();
+    assert!(good.status.success(), "{}", error_of(&good));
+    let json: Value = serde_json::from_slice(&good.stdout).expect("JSON");
+    let checked = ebb(place.path(), &["cluster", "check", "c.toml", "--member", "m1"]);
+    assert!(checked.status.success(), "{}", error_of(&checked));
+    let config = ebb_clusterd::config::ClusterConfig::load(&place.path().join("c.toml"));
+    let config = config.expect("checked");
+    let servers = json["designs"]["design-v"]["servers"].as_object().expect("groups");
+    let count: u64 = servers.values().filter_map(Value::as_u64).sum();
+    assert_eq!((config.back_end.len() as u64, config.member[0].keep.len() as u64), (count, count));
+    assert_eq!((config.policy.name.as_str(), config.policy.headroom), ("optimum", 0.2));
+    let weights: std::collections::BTreeSet<u32> =
+        config.capacities().into_values().map(|(weight, _)| weight).collect();
+    assert_eq!(Vec::from_iter(weights), [250_000, 1_000_000], "shares follow capacities");
+
+    let refused = |file: &str, from: &str, to: &str, says: &[&str]| {
+        let path = place.path().join(file);
+        let whole = read(&path);
+        assert!(whole.contains(from), "{file}: {from}");
+        std::fs::write(&path, whole.replace(from, to)).expect("a file");
+        let run = emit();
+        std::fs::write(&path, whole).expect("a file");
+        assert_eq!(run.status.code(), Some(2), "{to}");
+        let error = error_of(&run);
+        assert!(says.iter().all(|words| error.contains(words)), "{error}");
+    };
+    let site = "cluster-site.toml";
+    refused(site, "strong = 2", "strong = 1", &["member[0].hosts.strong", "`m1` has room for 1"]);
+    refused(
+        site,
+        "[\"br0\", \"br1\"]",
+        "[\"br0\"]",
+        &["member[0].keep.bridges", "`m1` has 1 of 2"],
+    );
+    refused(site, "[member.balancer]", "[member.other]", &["no member is a balancer"]);
+    let plan = "cluster-plan-run.toml";
+    let unit = &["cluster-servers.csv", "capacity_pps", "--packets"];
+    refused(plan, "packets = \"imix\"", "", unit);
+    refused(plan, "\"imix\"", "\"big\"", &["packets", "\"imix\" or a length"]);
+    refused("cluster-packets.csv", "seconds,pps", "seconds,kpps", &["kpps", "`pps`"]);
 }
 
 /// Flags are settings: they sweep, repeat and are kept like those of a file, and end quietly in a pipe.

@@ -37,7 +37,7 @@ impl Balance {
             probe_macs: vec![[2, 0, 0, 0, 9, 9]],
         };
         let macs = vec![super::load::parse_mac(&self.back_end)?];
-        let back_end = BackEnd { name: "r0".to_owned(), macs, weight: 1 };
+        let back_end = BackEnd { name: "r0".to_owned(), macs, weight: 1, capacity_pps: 1e9 };
         let topology = Topology::new(vec![side], vec![back_end], 0);
         let probing = Probing::none();
         let options = RunnerOptions { cpu: Some(self.cpu), probing, ..RunnerOptions::default() };

@@ -18,8 +18,8 @@ use crate::generator::{AfXdpLink, FrameSource, TestLink};
 /// What the cluster is to look like.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Back-ends by name, with the weights of their shares.
-    pub back_ends: Vec<(String, u32)>,
+    /// Back-ends by name, with what each carries in packets per second: shares follow it.
+    pub back_ends: Vec<(String, f64)>,
     /// Networks and the side that they lie behind.
     pub routes: Vec<(IpNet, usize)>,
 }
@@ -148,10 +148,13 @@ impl Cluster {
             probes: vec![probe_address(side)],
             probe_macs: vec![probe_mac(side)],
         };
-        let back_end = |(index, (name, weight)): (usize, &(String, u32))| BackEnd {
+        let capacities: Vec<f64> = self.plan.back_ends.iter().map(|one| one.1).collect();
+        let weights = ebb_clusterd::weights_of(&capacities);
+        let back_end = |(index, (name, capacity)): (usize, &(String, f64))| BackEnd {
             name: name.clone(),
             macs: (0..SIDES).map(|side| back_end_mac(index, side)).collect(),
-            weight: *weight,
+            weight: weights[index],
+            capacity_pps: *capacity,
         };
         let back_ends = self.plan.back_ends.iter().enumerate().map(back_end).collect();
         Topology::new((0..SIDES).map(side).collect(), back_ends, 0)

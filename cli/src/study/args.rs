@@ -39,6 +39,9 @@ pub struct StudyArgs {
     /// named after the scenario]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write the configuration that runs into this file, - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "until", "saturation", "shard"])]
+    pub emit: Option<PathBuf>,
     /// Print the report as JSON; writes no directory without --out
     #[arg(long)]
     pub json: bool,

@@ -118,6 +118,10 @@ fn command_of(study: &'static Study) -> Command {
         .args(arguments)
         .next_help_heading("Settings of the scenario, without a file")
         .args(flags);
+    let command = command.mut_arg("emit", |emit| match study.emits {
+        "" => emit.hide(true),
+        _ => emit,
+    });
     let set = |set: Arg| set.value_parser(AnySetting(study)).hide_possible_values(true);
     let command = command.mut_arg(SET, set);
     if !study.arguments.is_empty() {

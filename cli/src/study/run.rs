@@ -101,6 +101,7 @@ fn perform(study: &Study, args: &StudyArgs, asked: &Asked) -> Result<Result<Exit
     watched.clear();
     let stopped = watched.stopped();
     match report {
+        Ok(report) if args.emit.is_some() => emit(study, &report, args, place.as_deref())?,
         Ok(report) => match &report.answer {
             Some(answer) => return Ok(Ok(tell(answer, &report, args)?)),
             None => print(&report, args.json, place.as_deref())?,
@@ -109,6 +110,20 @@ fn perform(study: &Study, args: &StudyArgs, asked: &Asked) -> Result<Result<Exit
         Err(error) => return Ok(Err(error)),
     }
     Ok(Ok(if stopped { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }))
+}
+
+/// Writes the file that the report has, and prints the report unless the file goes where it would.
+fn emit(study: &Study, report: &Report, args: &StudyArgs, place: Option<&Path>) -> Result<()> {
+    let text = report.figures.get(study.emits).and_then(|figure| figure.as_str()).context(
+        "--emit: there is no configuration; set `site` (`--site FILE`), and no sweep, in `ebb plan cluster`",
+    )?;
+    let file = args.emit.as_ref().expect("asked for");
+    if file == Path::new("-") {
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    std::fs::write(file, text).with_context(|| file.display().to_string())?;
+    print(report, args.json, place)
 }
 
 /// Prints an answer, writes what was made; whether what was asked about is as it should be.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::{Acknowledgement, ClusterPlan, Power};
+use crate::relief::relief;
 use crate::table::SteeringTable;
 
 /// What a balancer decides about its table: shares follow the plan and health, planned moves wait until
@@ -20,6 +21,8 @@ pub struct Balancer {
     moving: BTreeMap<u16, Vec<(usize, u16)>>,
     /// Rows that have slots and should have none.
     leaving: BTreeSet<u16>,
+    /// Rows that may get flows, and the slots of each after the last relief: its weight while these stay the same.
+    relieved: Option<(Vec<bool>, Vec<u32>)>,
 }
 
 /// What is to be done for the table to follow.
@@ -57,7 +60,51 @@ impl Balancer {
             dead: (0..weights.len() as u16).collect(),
             moving: BTreeMap::new(),
             leaving: BTreeSet::new(),
+            relieved: None,
         }
+    }
+
+    /// Takes over other weights, in the order of names.
+    ///
+    /// # Panics
+    /// When there is not one for each back-end.
+    pub fn reweigh(&mut self, weights: Vec<u32>) -> Vec<Move> {
+        assert_eq!(weights.len(), self.names.len(), "a weight for each back-end");
+        if weights == self.weights {
+            return Vec::new();
+        }
+        (self.weights, self.relieved) = (weights, None);
+        self.replan()
+    }
+
+    /// Moves slots away from a back-end that is nearly full while another has room ([`relief`]), by what
+    /// slots were asked for and back-ends carry. Nothing while other moves are on their way.
+    pub fn relieve(&mut self, loads: &[f64], capacities: &[f64]) -> Vec<Move> {
+        let usable: Vec<bool> = (0..self.names.len()).map(|row| self.usable(row as u16)).collect();
+        let owned = |slot| self.table.owner(slot).is_some_and(|row| usable[usize::from(row)]);
+        if !self.moving.is_empty() || !(0..self.table.len()).all(owned) {
+            return Vec::new();
+        }
+        let carries = capacities.iter().zip(&usable);
+        let carries: Vec<f64> =
+            carries.map(|(capacity, usable)| if *usable { *capacity } else { 0.0 }).collect();
+        let moves = relief(&self.table, loads, &carries);
+        if moves.is_empty() {
+            return Vec::new();
+        }
+        let mut slots = self.table.shares();
+        for (slot, to) in moves {
+            let from = self.table.owner(slot).expect("all are owned");
+            slots[usize::from(from)] -= 1;
+            slots[usize::from(to)] += 1;
+            self.moving.entry(from).or_default().push((slot, to));
+        }
+        self.relieved = Some((usable, slots.into_iter().map(|slots| slots as u32).collect()));
+        let drain = |(from, moving): (&u16, &Vec<(usize, u16)>)| Move::Drain {
+            from: *from,
+            slots: moving.iter().map(|(slot, _)| *slot).collect(),
+        };
+        self.moving.iter().map(drain).collect()
     }
 
     /// The row of a back-end.
@@ -140,8 +187,13 @@ impl Balancer {
 
     /// Plans towards the shares that plan and health ask for, beginning with what is not on its way.
     fn replan(&mut self) -> Vec<Move> {
-        let share = |row: usize| if self.usable(row as u16) { self.weights[row] } else { 0 };
-        let shares: Vec<u32> = (0..self.names.len()).map(share).collect();
+        let usable: Vec<bool> = (0..self.names.len()).map(|row| self.usable(row as u16)).collect();
+        let weight = |(usable, weight): (&bool, &u32)| if *usable { *weight } else { 0 };
+        let shares: Vec<u32> = match &self.relieved {
+            Some((same, slots)) if *same == usable => slots.clone(),
+            _ => usable.iter().zip(&self.weights).map(weight).collect(),
+        };
+        self.relieved = self.relieved.take().filter(|(same, _)| *same == usable);
         let busy: BTreeSet<usize> = self.moving.values().flatten().map(|(slot, _)| *slot).collect();
         let mut at_once = Vec::new();
         let mut drains: BTreeMap<u16, Vec<(usize, u16)>> = BTreeMap::new();
@@ -265,6 +317,41 @@ mod tests {
         assert!(matches!(balancer.found(1, false)[..], [Move::Drain { from: 0, .. }]));
         balancer.drained(0);
         assert_eq!(balancer.acknowledgement().version, 2);
+    }
+
+    /// A relief moves just the slots that weigh, waits for what is on its way, and holds until somebody comes
+    /// or goes.
+    #[test]
+    fn a_relief_holds_until_somebody_comes_or_goes() {
+        let mut balancer = balancer();
+        balancer.follow(&plan(1, [On, On, Off]));
+        let mine = |slot: usize| balancer.table().owner(slot) == Some(0);
+        let loads: Vec<f64> = (0..SLOTS).map(|slot| f64::from(u8::from(mine(slot)))).collect();
+        let capacities = [9000.0; 3];
+        let moves = balancer.relieve(&loads, &capacities);
+        let [Move::Drain { from: 0, slots }] = &moves[..] else { panic!("{moves:?}") };
+        assert!((3800..4200).contains(&slots.len()), "{}", slots.len());
+        let moved = slots.clone();
+        assert!(balancer.relieve(&loads, &capacities).is_empty(), "it is at it");
+        let settled = balancer.drained(0);
+        assert!(matches!(&settled[..], [Move::Settled { slots }] if *slots == moved), "no more");
+        assert_eq!(balancer.table().share(0), 8192 - moved.len());
+        assert!(balancer.relieve(&loads, &capacities).is_empty(), "relieved");
+        balancer.follow(&plan(2, [On, On, On]));
+        (0..3).for_each(|row| drop(balancer.drained(row)));
+        let shares = (0..3).map(|row| balancer.table().share(row));
+        assert!(shares.into_iter().all(|share| share.abs_diff(SLOTS / 3) <= 1));
+    }
+
+    #[test]
+    fn other_weights_are_taken_over_by_drains() {
+        let mut balancer = balancer();
+        balancer.follow(&plan(1, [On, On, Off]));
+        let moves = balancer.reweigh(vec![1, 3, 1]);
+        assert!(matches!(&moves[..], [Move::Drain { from: 0, slots }] if slots.len() == 4096));
+        balancer.drained(0);
+        assert_eq!(balancer.table().share(1), SLOTS / 4 * 3);
+        assert!(balancer.reweigh(vec![1, 3, 1]).is_empty());
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod leader;
 mod neighbours;
 mod plan;
 mod quota;
+mod relief;
 mod table;
 
 pub use agent::{Agent, Order};
@@ -45,4 +46,5 @@ pub use hosts::Hosts;
 pub use leader::{Leader, LeaderInputs, Servers};
 pub use neighbours::{Manner, Neighbours};
 pub use plan::{Acknowledgement, ClusterPlan, Entry, MemberReport, Power, Snapshot, Write};
+pub use relief::{relief, weights_of};
 pub use table::{SLOTS, SteeringTable};

@@ -88,7 +88,7 @@ impl SteeringTable {
     /// When there is not one weight for each row.
     pub fn moves_to(&self, weights: &[u32]) -> Vec<(usize, Option<u16>)> {
         assert_eq!(weights.len(), self.rows, "a weight for each back-end");
-        let held = self.held();
+        let held = self.shares();
         let quotas = quotas(weights, &held, self.slots.len());
         let mut room: Vec<usize> = quotas.clone();
         let mut homeless = Vec::new();
@@ -123,7 +123,8 @@ impl SteeringTable {
         }
     }
 
-    fn held(&self) -> Vec<usize> {
+    /// Slots of each back-end.
+    pub fn shares(&self) -> Vec<usize> {
         let mut held = vec![0; self.rows];
         for owner in &self.slots {
             if let Some(held) = held.get_mut(usize::from(*owner)) {

@@ -38,6 +38,8 @@ pub struct Study {
     pub flags: &'static [Flag],
     /// What it makes at the place that the user names; empty where that is the directory of its report.
     pub makes: &'static str,
+    /// The figure of its report that is a file by itself, which `--emit` writes; empty where there is none.
+    pub emits: &'static str,
     /// The seed where none is given.
     pub seed: u64,
     /// How it runs under a policy from outside, where it can.
@@ -118,6 +120,7 @@ impl Study {
             arguments: &[],
             flags: &[],
             makes: "",
+            emits: "",
             seed: 1,
             governed: None,
             work,

@@ -1,11 +1,12 @@
 //! A cluster in TOML: one file for all its machines.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ebb_cluster::Servers;
+use ebb_cluster::{Servers, weights_of};
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster as policies;
 use ebb_host::secret;
@@ -235,9 +236,10 @@ pub struct BackEndConfig {
     pub name: String,
     /// Its Ethernet address on each side's segment.
     pub macs: Vec<String>,
-    /// Its share of the flows relative to the others'.
-    #[serde(default = "one")]
-    pub weight: u32,
+    /// Its share of the flows relative to the others', of all back-ends or of none; where there is none, shares
+    /// follow `capacity_pps`.
+    #[serde(default)]
+    pub weight: Option<u32>,
     /// What it carries, packets per second, both directions together.
     #[serde(default = "capacity")]
     pub capacity_pps: f64,
@@ -370,9 +372,6 @@ pub struct RouteConfig {
 fn socket() -> PathBuf {
     "/run/ebb/cluster.sock".into()
 }
-fn one() -> u32 {
-    1
-}
 fn capacity() -> f64 {
     1e6
 }
@@ -462,12 +461,27 @@ impl ClusterConfig {
             probes: (0..names.len()).map(|number| address_after(side.probe, number)).collect(),
             probe_macs: (0..names.len()).map(|number| self.probe_mac(index, number)).collect(),
         });
-        let back_ends = self.back_end.iter().map(|one| BackEnd {
+        let back_ends = self.back_end.iter().zip(self.weights()).map(|(one, weight)| BackEnd {
             name: one.name.clone(),
             macs: one.macs.iter().map(|text| known(text)).collect(),
-            weight: one.weight,
+            weight,
+            capacity_pps: one.capacity_pps,
         });
         Topology::new(sides.collect(), back_ends.collect(), me)
+    }
+
+    /// Each back-end's share of the flows, in the order of the file.
+    fn weights(&self) -> Vec<u32> {
+        let capacities: Vec<f64> = self.back_end.iter().map(|one| one.capacity_pps).collect();
+        let follow = weights_of(&capacities);
+        let weights = self.back_end.iter().zip(follow);
+        weights.map(|(one, follow)| one.weight.unwrap_or(follow)).collect()
+    }
+
+    /// Each back-end's share of the flows and its capacity in packets per second, by name.
+    pub fn capacities(&self) -> BTreeMap<String, (u32, f64)> {
+        let back_ends = self.back_end.iter().zip(self.weights());
+        back_ends.map(|(one, weight)| (one.name.clone(), (weight, one.capacity_pps))).collect()
     }
 
     /// The address that a balancer's probes come from: its own one, with another second byte.

@@ -16,4 +16,4 @@ pub mod status;
 pub mod store;
 mod telemetry;
 
-pub use ebb_cluster::{ClusterPlan, Entry, Power};
+pub use ebb_cluster::{ClusterPlan, Entry, Power, weights_of};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -95,6 +95,8 @@ struct Desk {
     stop: AtomicBool,
     /// Of a member that may be the leader.
     inputs: Option<Arc<Mutex<LeaderInputs>>>,
+    /// Of a member that is a balancer.
+    balancer: Option<Weak<BalancerHandle>>,
     reloaded: Mutex<Reloaded>,
 }
 
@@ -162,6 +164,9 @@ impl Desk {
             );
         }
         let taken = inputs(&config)?;
+        if let Some(balancer) = self.balancer.as_ref().and_then(Weak::upgrade) {
+            balancer.weigh(config.capacities());
+        }
         if let Some(ours) = &self.inputs {
             *ours.lock().expect("inputs") = taken;
         }
@@ -299,6 +304,7 @@ impl Node {
             config,
             stop: AtomicBool::new(false),
             inputs: member.leader.then_some(inputs),
+            balancer: balancer.as_ref().map(Arc::downgrade),
             reloaded: Mutex::new(reloaded),
         });
         let mut node = Node {

@@ -84,6 +84,7 @@ metrics! {
         counter drains_cut "Drains that timed out without their marker" |own| own.counters.drains_cut;
         counter probes_refused "Invalid answers to probes" |own| own.counters.probes_refused;
         counter claims "Messages in which another host claimed an address of the cluster" |own| own.counters.claims;
+        counter relieved "Slots that left a back-end because it was nearly full while another had room" |own| own.counters.relieved;
         counter announcements "Times that the cluster's addresses were announced" |own| own.counters.announcements;
     }
 }

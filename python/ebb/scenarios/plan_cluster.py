@@ -25,20 +25,28 @@ class ClusterPlanAlternative:
 class ClusterPlan:
     """A planning problem.
 
-    catalogue: The servers to choose from: CSV with the columns group, capacity_mbps, power_full_w,
-        power_idle_w, price, available (empty: unlimited).
-    demand: The traffic over time: CSV with the columns seconds (when each sample begins) and mbps.
+    catalogue: The servers to choose from: CSV with the columns group, capacity_mbps or capacity_pps,
+        power_full_w, power_idle_w, price, available (empty: unlimited).
+    demand: The traffic over time: CSV with the columns seconds (when each sample begins) and mbps or
+        pps.
     alternative: Alternatives to the demand: the servers carry all of them, and the energy is the
         expected value, default [].
     budget: Budget of designs IV and V, in the catalogue's currency; default: unlimited, at least 0.
+    design: The design that runs, default 'design-v'.
     design_seconds: Choose the servers for the demand averaged over intervals of this many seconds, and
         evaluate them on the original demand, above 0.
     evaluations: Choices that a search evaluates at most, at least 1, default 1000.
     flat: A server that is on draws its full power whatever its load, as in the source, default False.
     growth: By how much all demands grow from year to year: 0.2 is a fifth more each year, at least
         -0.9, at most 10, default 0.0.
+    headroom: Share of each server's capacity that is kept free, as the live policy keeps it, at least
+        0, below 1, default 0.0.
     method: How the goal program is solved, default 'search'.
+    packets: How long packets are, where a table is in packets per second or the plan is to run: `imix`,
+        or the length of all in bytes, as Ethernet frames with their check sequence.
     seed: Seed of all random numbers, at least 0.
+    site: What there is for the cluster: a file for `ebb cluster run` without back-ends, whose members
+        say what they host. With it the report has the configuration that runs.
     spare: Keep one more server on than the load needs, so that any one may fail, default False.
     tariff: What energy costs by the time of the day, a CSV file. With it design V is the least energy
         bill instead of the least energy, and there is a design of least total cost.
@@ -49,12 +57,16 @@ class ClusterPlan:
     demand: str
     alternative: list[ClusterPlanAlternative] | tuple[ClusterPlanAlternative, ...] | None = None
     budget: float | None = None
+    design: str | None = None
     design_seconds: float | None = None
     evaluations: int | None = None
     flat: bool | None = None
     growth: float | None = None
+    headroom: float | None = None
     method: Literal["search", "program"] | None = None
+    packets: str | None = None
     seed: int | None = None
+    site: str | None = None
     spare: bool | None = None
     tariff: str | None = None
     years: int | None = None

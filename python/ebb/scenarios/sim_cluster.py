@@ -79,6 +79,8 @@ class ClusterSim:
     failures: Faults, default {'detect_s': 0.05, 'election_s': 2.0, 'mtbf_hours': 0.0, 'planned': [],
         'repair_s': 600.0}.
     flows: Flows at a time, at least 1, default 20000.
+    packets: How long packets are, where a table is in packets per second: `imix`, or the length of all
+        in bytes.
     policy: Who decides which are on: a policy of the live cluster, default 'differential'.
     seed: Seed of all random numbers, at least 0.
     settings: What the policy heeds, default {'day_s': 86400.0, 'every_s': 10.0, 'headroom': 0.2,
@@ -98,6 +100,7 @@ class ClusterSim:
     drain_s: float | None = None
     failures: ClusterSimFailures | None = None
     flows: int | None = None
+    packets: str | None = None
     policy: Literal["all", "differential", "optimum", "predictive"] | None = None
     seed: int | None = None
     settings: ClusterSimSettings | None = None

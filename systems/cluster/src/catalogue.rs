@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use ebb_scenario::csv::Table;
 use ebb_scenario::{ScenarioError, nearest};
 
+use crate::packets::{PacketMix, column};
+
 /// Servers to choose from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogue {
@@ -39,8 +41,9 @@ pub struct Group {
 /// Columns that need not be there.
 const OPTIONAL: [&str; 2] = ["wake_seconds", "wake_joules"];
 /// Columns that must be there.
-const NEEDED: [&str; 6] =
-    ["group", "capacity_mbps", "power_full_w", "power_idle_w", "price", "available"];
+const NEEDED: [&str; 5] = ["group", "power_full_w", "power_idle_w", "price", "available"];
+/// What a server carries, of which one must be there.
+const CAPACITIES: [&str; 2] = ["capacity_mbps", "capacity_pps"];
 
 impl Catalogue {
     /// Reads a table with the columns `group`, `capacity_mbps`, `power_full_w`, `power_idle_w`, `price` and
@@ -50,19 +53,38 @@ impl Catalogue {
     /// # Errors
     /// With file, line and column of what makes no sense.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Catalogue, ScenarioError> {
+        Catalogue::parse_for(file, bytes, None)
+    }
+
+    /// The same for packets of a mix: then there may be `capacity_pps`, as `ebb cluster bench` measures it, instead of
+    /// `capacity_mbps` or besides. With both, a server carries the less of the two.
+    ///
+    /// # Errors
+    /// As [`Catalogue::parse`]; without a mix `capacity_pps` is refused.
+    pub fn parse_for(
+        file: &str,
+        bytes: &[u8],
+        mix: Option<&PacketMix>,
+    ) -> Result<Catalogue, ScenarioError> {
         let table = Table::parse(file, bytes)?;
         let mut at = [0; NEEDED.len()];
         for (at, name) in at.iter_mut().zip(NEEDED) {
             *at = table.column(&[name])?;
         }
         refuse_misspelt(&table)?;
+        let packets = column(&table, CAPACITIES[1], CAPACITIES[0], mix)?;
+        let has = |name| table.header().iter().any(|have| have.eq_ignore_ascii_case(name));
+        let bits = match packets {
+            Some(_) if !has(CAPACITIES[0]) => None,
+            _ => Some(table.column(&[CAPACITIES[0]])?),
+        };
         if table.is_empty() {
             return Err(table.whole("there is no server", "add a line for each group of servers"));
         }
         let mut names = BTreeSet::new();
         let mut groups = Vec::new();
         for row in 0..table.len() {
-            let group = read(&table, row, at)?;
+            let group = read(&table, row, at, (bits, packets))?;
             if !names.insert(group.name.clone()) {
                 let message = format!("there are two groups `{}`", group.name);
                 return Err(table.fault(row, at[0], &message, "use another name"));
@@ -76,7 +98,11 @@ impl Catalogue {
 /// A column that nearly has the name of an optional one is not passed over.
 fn refuse_misspelt(table: &Table) -> Result<(), ScenarioError> {
     for name in table.header() {
-        let known = NEEDED.iter().chain(&OPTIONAL).any(|known| known.eq_ignore_ascii_case(name));
+        let known = NEEDED
+            .iter()
+            .chain(&OPTIONAL)
+            .chain(&CAPACITIES)
+            .any(|known| known.eq_ignore_ascii_case(name));
         if !known && let Some(meant) = nearest(name, OPTIONAL) {
             let message = format!("there is no column `{name}`");
             return Err(table.whole(&message, &format!("did you mean `{meant}`?")));
@@ -85,8 +111,16 @@ fn refuse_misspelt(table: &Table) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-fn read(table: &Table, row: usize, at: [usize; 6]) -> Result<Group, ScenarioError> {
-    let [group, capacity, full, idle, price, available] = at;
+/// The columns of capacities in Mbit/s and in packets per second.
+type Capacity = (Option<usize>, Option<(usize, PacketMix)>);
+
+fn read(
+    table: &Table,
+    row: usize,
+    at: [usize; 5],
+    (bits, packets): Capacity,
+) -> Result<Group, ScenarioError> {
+    let [group, full, idle, price, available] = at;
     let name = table.text(row, group).to_owned();
     if name.is_empty() {
         return Err(table.fault(row, group, "has no name", "give a name, for example I"));
@@ -98,7 +132,14 @@ fn read(table: &Table, row: usize, at: [usize; 6]) -> Result<Group, ScenarioErro
         }
         Err(table.fault(row, column, &format!("{number} is not above 0"), example))
     };
-    let capacity_mbps = positive(capacity, "give the capacity of one server, for example 6500")?;
+    let mut capacity_mbps = f64::INFINITY;
+    if let Some(column) = bits {
+        capacity_mbps = positive(column, "give the capacity of one server, for example 6500")?;
+    }
+    if let Some((column, mix)) = packets {
+        let pps = positive(column, "give the packets per second of one server, for example 1e6")?;
+        capacity_mbps = capacity_mbps.min(mix.mbps(pps));
+    }
     let full_w = positive(full, "give the power of one server at full load, for example 75")?;
     let idle_w = table.non_negative(row, idle)?;
     if idle_w > full_w {

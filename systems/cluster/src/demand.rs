@@ -4,6 +4,8 @@ use ebb_scenario::ScenarioError;
 use ebb_scenario::csv::Table;
 use ebb_scenario::series::time;
 
+use crate::packets::{PacketMix, column};
+
 /// Traffic over time (Li 2012, section 8.2: T_t), constant over each sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
@@ -31,9 +33,30 @@ impl Demand {
     /// # Errors
     /// With file, line and column of what makes no sense.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Demand, ScenarioError> {
+        Demand::parse_for(file, bytes, None)
+    }
+
+    /// The same for packets of a mix: then the column may be `pps` instead of `mbps`.
+    ///
+    /// # Errors
+    /// As [`Demand::parse`]; without a mix `pps` is refused, and so are both at once.
+    pub fn parse_for(
+        file: &str,
+        bytes: &[u8],
+        mix: Option<&PacketMix>,
+    ) -> Result<Demand, ScenarioError> {
         let table = Table::parse(file, bytes)?;
         let names = ["seconds", "time", "timestamp"];
-        let (seconds, mbps) = (table.column(&names)?, table.column(&["mbps"])?);
+        let seconds = table.column(&names)?;
+        let packets = column(&table, "pps", "mbps", mix)?;
+        let mbps = match packets {
+            Some((column, _)) if table.column(&["mbps"]).is_ok() => {
+                let message = "the load is in two units, `mbps` and `pps`";
+                return Err(table.fault(0, column, message, "leave one of the columns"));
+            }
+            Some((column, _)) => column,
+            None => table.column(&["mbps"])?,
+        };
         if table.is_empty() {
             return Err(table.whole("there is no demand", "add a line for each sample"));
         }
@@ -41,7 +64,11 @@ impl Demand {
         if let Some(row) = times.iter().position(|time| *time < 0.0) {
             return Err(table.fault(row, seconds, "is negative", "expected 0 or more"));
         }
-        let loads = (0..table.len()).map(|row| table.non_negative(row, mbps));
+        let load = |row| {
+            let load = table.non_negative(row, mbps)?;
+            Ok(packets.map_or(load, |(_, mix)| mix.mbps(load)))
+        };
+        let loads = (0..table.len()).map(load);
         let mut loads = loads.collect::<Result<Vec<f64>, ScenarioError>>()?;
         if times.len() > 1 && times.windows(2).all(|pair| pair[0] > pair[1]) {
             times.reverse();

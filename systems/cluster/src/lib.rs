@@ -24,11 +24,13 @@ mod fleet;
 mod goal;
 mod least_cost;
 mod outlook;
+mod packets;
 pub mod placement;
 mod plan;
 #[cfg(feature = "solver")]
 mod program;
 mod report;
+mod run;
 pub mod sim;
 pub mod studies;
 #[cfg(test)]
@@ -42,7 +44,9 @@ pub use experiments::experiments;
 pub use fleet::Fleet;
 pub use goal::{Goal, SearchLimits, goal};
 pub use outlook::{Alternative, Tariff};
+pub use packets::PacketMix;
 pub use plan::{Method, Plan, Problem};
 #[cfg(feature = "solver")]
 pub use program::program;
 pub use report::plan;
+pub use run::{BackEnd, Planned};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::demand::{Demand, Levels, Sample};
 use crate::error::ClusterError;
+use crate::packets::PacketMix;
 
 const DAY_S: f64 = 86_400.0;
 const JOULES_PER_KWH: f64 = 3.6e6;
@@ -110,6 +111,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) growth: f64,
     pub(crate) years: u32,
     pub(crate) tariff: Option<&'a str>,
+    pub(crate) mix: Option<PacketMix>,
 }
 
 impl Outlook {
@@ -121,7 +123,8 @@ impl Outlook {
     ) -> Result<Outlook, ClusterError> {
         let mut first = vec![(1.0, demand.clone())];
         for other in terms.alternatives {
-            let read = Demand::parse(&other.demand, &files.read(&other.demand)?)?;
+            let text = files.read(&other.demand)?;
+            let read = Demand::parse_for(&other.demand, &text, terms.mix.as_ref())?;
             first.push((other.weight, read));
         }
         let sum: f64 = first.iter().map(|(weight, _)| weight).sum();

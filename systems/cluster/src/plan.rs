@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ebb_scenario::schema::checked;
-use ebb_scenario::{Check, Described, Files, MemoryFiles, Progress};
+use ebb_scenario::{Check, Described, Files, Invalid, MemoryFiles, Progress};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Group};
 use crate::demand::{Demand, Levels};
 use crate::designs::{Design, designs};
 use crate::error::ClusterError;
@@ -14,6 +14,7 @@ use crate::fleet::Fleet;
 use crate::goal::SearchLimits;
 use crate::least_cost::least_cost;
 use crate::outlook::{Alternative, Outlook, Terms};
+use crate::packets::PacketMix;
 
 /// How the goal program is solved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
@@ -31,11 +32,27 @@ pub enum Method {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// The servers to choose from: CSV with the columns group, capacity_mbps, power_full_w, power_idle_w,
-    /// price, available (empty: unlimited).
+    /// The servers to choose from: CSV with the columns group, capacity_mbps or capacity_pps, power_full_w,
+    /// power_idle_w, price, available (empty: unlimited).
     pub catalogue: String,
-    /// The traffic over time: CSV with the columns seconds (when each sample begins) and mbps.
+    /// The traffic over time: CSV with the columns seconds (when each sample begins) and mbps or pps.
     pub demand: String,
+    /// How long packets are, where a table is in packets per second or the plan is to run: `imix`, or the length of
+    /// all in bytes, as Ethernet frames with their check sequence.
+    #[serde(default)]
+    pub packets: Option<String>,
+    /// Share of each server's capacity that is kept free, as the live policy keeps it.
+    #[serde(default)]
+    #[schema(least = 0, below = 1)]
+    pub headroom: f64,
+    /// The design that runs.
+    #[serde(default = "Problem::default_design")]
+    #[schema(default = "design-v")]
+    pub design: String,
+    /// What there is for the cluster: a file for `ebb cluster run` without back-ends, whose members say what they
+    /// host. With it the report has the configuration that runs.
+    #[serde(default)]
+    pub site: Option<String>,
     /// Budget of designs IV and V, in the catalogue's currency; default: unlimited.
     #[serde(default)]
     #[schema(least = 0)]
@@ -130,6 +147,8 @@ pub(crate) struct Solved {
     pub(crate) plan: Plan,
     pub(crate) demand: Demand,
     pub(crate) fleet: Fleet,
+    /// The groups with nothing kept free.
+    pub(crate) bought: Vec<Group>,
     pub(crate) designs: Vec<Design>,
     /// Whether there is more than the demand itself, of one year.
     pub(crate) wide: bool,
@@ -141,14 +160,21 @@ impl Problem {
         ebb_scenario::schema::with(&[("catalogue", catalogue), ("demand", demand)])
     }
 
+    /// How long packets are, where that is said.
+    pub(crate) fn mix(&self) -> Result<Option<PacketMix>, Invalid> {
+        self.packets.as_deref().map(PacketMix::named).transpose()
+    }
+
     pub(crate) fn solve(
         &self,
         files: &dyn Files,
         progress: &dyn Progress,
     ) -> Result<Solved, ClusterError> {
         checked(self)?;
-        let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
-        let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
+        let mix = self.mix()?;
+        let catalogue = files.read(&self.catalogue)?;
+        let catalogue = Catalogue::parse_for(&self.catalogue, &catalogue, mix.as_ref())?;
+        let demand = Demand::parse_for(&self.demand, &files.read(&self.demand)?, mix.as_ref())?;
         self.solved(catalogue, demand, files, progress)
     }
 
@@ -176,12 +202,19 @@ impl Problem {
         if self.flat {
             catalogue.groups.iter_mut().for_each(|group| group.idle_w = group.full_w);
         }
+        let bought = catalogue.groups.clone();
+        for group in &mut catalogue.groups {
+            // What is used of a server ends below its full power.
+            group.full_w -= self.headroom * (group.full_w - group.idle_w);
+            group.capacity_mbps *= 1.0 - self.headroom;
+        }
         let fleet = Fleet { groups: catalogue.groups, spare: self.spare };
         let terms = Terms {
             alternatives: &self.alternative,
             growth: self.growth,
             years: self.years,
             tariff: self.tariff.as_deref(),
+            mix: self.mix()?,
         };
         let outlook = Outlook::new(&demand, &terms, files)?;
         let energy = outlook.levels(self.design_seconds, f64::INFINITY);
@@ -214,7 +247,7 @@ impl Problem {
             designs[at.expect("one of the designs")] = self.by_program(&fleet, levels, progress)?;
         }
         let plan = self.judged(&fleet, (&demand, &outlook), &designs, least);
-        Ok(Solved { plan, demand, fleet, designs, wide: outlook.is_wide() })
+        Ok(Solved { plan, demand, fleet, bought, designs, wide: outlook.is_wide() })
     }
 
     #[cfg(feature = "solver")]

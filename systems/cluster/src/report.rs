@@ -17,6 +17,9 @@ use crate::plan::{Problem, Solved, served};
 const LEAST_COST: (&str, &str) =
     (least_cost::NAME, "the least price of servers and energy together, within the budget");
 
+/// The figure that `--emit` writes.
+pub(crate) const CONFIGURATION: &str = "configuration";
+
 /// Samples that a plot shows at most, from the first on.
 const DRAWN_MAX: usize = 2016;
 
@@ -73,6 +76,12 @@ impl Problem {
             if let Some(total) = answer.total_cost {
                 report = report.figure(format!("total_cost.{name}"), total);
             }
+        }
+        if let Some(site) = &self.site {
+            let bytes = files.read(site)?;
+            let text = String::from_utf8_lossy(&bytes);
+            let configuration = self.in_packets(&solved)?.configuration(site, &text)?;
+            report = report.figure(CONFIGURATION, configuration);
         }
         Ok(report.text(self.introduction(&solved)).table(table(&solved)).plot(plot(&solved)))
     }

@@ -29,10 +29,12 @@ pub static PLAN: Study = Study {
     examples: &[
         "--catalogue examples/cluster-catalogue.csv --demand examples/cluster-demand.csv",
         "--catalogue servers.csv --demand day.csv --budget 5000 --json",
+        "examples/cluster-plan-run.toml --emit cluster.toml",
         "examples/cluster-plan.toml --set budget=5000..6500:500",
     ],
     notes: "A server whose power_full_w and power_idle_w differ draws between them in proportion to its load.",
     schema: Some(Schema::of::<crate::Problem>),
+    emits: crate::report::CONFIGURATION,
     other: Some(Schema::of::<crate::placement::PlacementProblem>),
     flags: &FLAGS,
     ..Study::new(
@@ -45,9 +47,13 @@ pub static PLAN: Study = Study {
     )
 };
 
-const FLAGS: [Flag; 7] = [
+const FLAGS: [Flag; 11] = [
     Flag::of("catalogue", "catalogue", "FILE.csv"),
     Flag::of("demand", "demand", "FILE.csv"),
+    Flag::of("packets", "packets", "MIX"),
+    Flag::of("headroom", "headroom", "SHARE"),
+    Flag::of("design", "design", "NAME"),
+    Flag::of("site", "site", "FILE.toml"),
     Flag::of("budget", "budget", "PRICE"),
     Flag::of("spare", "spare", ""),
     Flag::of("flat", "flat", ""),

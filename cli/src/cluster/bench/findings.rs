@@ -1,6 +1,7 @@
 //! What the measurements of a cluster's parts show: figures, and whether each rule of the planner holds.
 
 use ebb_report::{Axis, Column, Plot, Report, Series, Table};
+use ebb_traffic::SizeMix;
 use serde_json::{Map, Value, json};
 
 use super::cases::{Case, Front, Setup, ThreadPlacement};
@@ -14,6 +15,7 @@ const LINEAR: f64 = 0.85;
 /// What was found, case by case.
 pub(super) struct Findings {
     share: f64,
+    sizes: SizeMix,
     cases: Vec<(&'static Case, Compared)>,
     skipped: Vec<(String, String)>,
 }
@@ -30,8 +32,8 @@ struct Verdict {
 }
 
 impl Findings {
-    pub(super) fn new(share: f64) -> Findings {
-        Findings { share, cases: Vec::new(), skipped: Vec::new() }
+    pub(super) fn new(share: f64, sizes: SizeMix) -> Findings {
+        Findings { share, sizes, cases: Vec::new(), skipped: Vec::new() }
     }
 
     pub(super) fn add(&mut self, case: &'static Case, compared: Compared) {
@@ -54,7 +56,7 @@ impl Findings {
     pub(super) fn report(&self) -> Report {
         let mut report = Report::new("Virtual back-ends of a cluster")
             .text(
-                "Packets of 64 bytes, more than can be forwarded, from one side to the other \
+                "More packets than can be forwarded, from one side to the other \
                 through kernel routers in network namespaces. Time per packet is the processor \
                 time of the named threads divided by the packets that arrived; each packet passes \
                 the balancer twice.",
@@ -71,6 +73,7 @@ impl Findings {
             self.skipped.iter().map(|(what, why)| json!({ "case": what, "why": why })).collect();
         report
             .figure("share", self.share)
+            .figure("packets", self.sizes.name())
             .figure("setups", self.setups_json())
             .figure("scaling", self.scaling_json())
             .figure("rules", self.rules_json())
@@ -147,6 +150,7 @@ impl Findings {
             for (setup, runs) in compared {
                 let kpps = spread(runs, |run| run.pps / 1e3);
                 let value = json!({
+                    "mbps": kpps[1] * self.sizes.mean() * 8.0 / 1e3,
                     "kpps": kpps[1], "least": kpps[0], "most": kpps[2],
                     "runs": runs.iter().map(|run| run.pps / 1e3).collect::<Vec<_>>(),
                     "offered_kpps": spread(runs, |run| run.offered_pps / 1e3)[1],
@@ -346,7 +350,7 @@ mod tests {
     /// The planner reads what is printed here.
     #[test]
     fn costs_calibrate_the_planner() {
-        let mut findings = Findings::new(0.2);
+        let mut findings = Findings::new(0.2, SizeMix::fixed(64));
         for (name, kpps) in [
             ("binding", &[&[100.0][..], &[80.0][..]][..]),
             ("balancers", &[&[1.0][..], &[2.0][..], &[3.0][..]][..]),

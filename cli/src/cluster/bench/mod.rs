@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use ebb_report::Terminal;
+use ebb_traffic::SizeMix;
 
 use crate::generator::{interrupt_signals, on_interrupt};
 use cases::{CASES, Case};
@@ -33,11 +34,11 @@ Examples:
   sudo ebb cluster bench scaling --share 0.1 --seconds 3
   sudo ebb cluster bench isolation binding --out /tmp/bench
 
-Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes from one
+Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes, or --packets, from one
 side to the other, more than can be forwarded. The median of the turns' ratios confirms or refutes a rule of
 Li 2012; it is undecided where the setups differ by less than 5 % or the turns disagree. Back-ends are network
 namespaces with kernel threads of their own, which are bound, weighted and limited like those of a guest.
-JSON: setups.NAME has kpps (median, least, most, runs), scaling the throughput by number of back-ends, rules
+JSON: setups.NAME has kpps (median, least, most, runs) and mbps, scaling the throughput by number of back-ends, rules
 the verdicts, costs the processor time per packet and thread, skipped what this machine cannot run.
 
 Cases: scaling, balancers, isolation, links, binding, priority, small-routers, front, guests.
@@ -58,6 +59,9 @@ pub struct Bench {
     /// Number of filter rules in back-ends that filter
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=20_000))]
     rules: u32,
+    /// Lengths of the packets: `imix`, or a length in bytes with the check sequence
+    #[arg(long, value_name = "MIX", default_value = "64")]
+    packets: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -74,9 +78,11 @@ impl Bench {
         ensure!(share, "--share must be above 0 and at most 1");
         let seconds = self.seconds >= 0.05 && self.seconds.is_finite();
         ensure!(seconds, "--seconds must be at least 0.05");
+        let sizes = SizeMix::by_name(&self.packets)
+            .context("--packets must be imix or a length from 64 to 1518")?;
         let signals = interrupt_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut stage = Stage::build(self.seconds, self.rules, stop.clone())?;
+        let mut stage = Stage::build(self.seconds, self.rules, sizes, stop.clone())?;
         let asked = stop.clone();
         on_interrupt(signals, move || asked.store(true, Relaxed))?;
         let measured = self.measure(&mut stage, &cases, &stop);
@@ -106,7 +112,8 @@ impl Bench {
         cases: &[&'static Case],
         stop: &AtomicBool,
     ) -> Result<Findings> {
-        let mut findings = Findings::new(self.share);
+        let sizes = SizeMix::by_name(&self.packets).expect("checked");
+        let mut findings = Findings::new(self.share, sizes);
         for case in cases {
             if case.name == "guests" {
                 findings.skip("guests", guest::why_not());

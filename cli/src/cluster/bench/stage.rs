@@ -25,10 +25,8 @@ use crate::cluster::lab::{self, BackEndKeeper, Cluster};
 use crate::generator::{FrameSource, Generator, Sender, TestLink};
 
 const FLOWS: u32 = 4096;
-/// Length of the packets, check sequence included.
-const PACKET_BYTES: u16 = 64;
-/// Bits that such a packet is to a shaper.
-const PACKET_BITS: f64 = 8.0 * 60.0;
+/// A frame's check sequence, in bytes, which a shaper does not see.
+const CHECK_SEQUENCE: f64 = 4.0;
 /// First rate that is tried, in packets per second.
 const RATE_FIRST: f64 = 20_000.0;
 /// Next rate over the one before, until more is sent than comes.
@@ -80,6 +78,8 @@ struct Sides {
 pub(super) struct Stage {
     seconds: f64,
     rules: u32,
+    /// Lengths of the packets.
+    sizes: SizeMix,
     stop: Arc<AtomicBool>,
     cpus: Vec<usize>,
     /// Whether threads have parts of a CPU.
@@ -102,8 +102,11 @@ fn behind(side: usize) -> [IpNet; 1] {
 }
 
 fn plan() -> lab::Plan {
+    // Overload is meant: nobody is to be relieved of it.
+    let unbounded = 1e15;
+    let back_end = |index| (format!("r{index:02}"), unbounded);
     lab::Plan {
-        back_ends: (0..Setup::BACK_ENDS_MAX).map(|index| (format!("r{index:02}"), 1)).collect(),
+        back_ends: (0..Setup::BACK_ENDS_MAX).map(back_end).collect(),
         routes: (0..lab::SIDES).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
     }
 }
@@ -160,7 +163,12 @@ impl Sides {
 impl Stage {
     /// Builds both clusters. To be called before threads are started: it forks a guard that undoes
     /// everything should this process be killed.
-    pub(super) fn build(seconds: f64, rules: u32, stop: Arc<AtomicBool>) -> Result<Stage> {
+    pub(super) fn build(
+        seconds: f64,
+        rules: u32,
+        sizes: SizeMix,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Stage> {
         let cpus = process::allowed_cpus()?;
         let cluster = Cluster::build("ebb-bench", plan())?;
         let frames = FrameSource::new(2);
@@ -177,6 +185,7 @@ impl Stage {
         let mut stage = Stage {
             seconds,
             rules,
+            sizes,
             stop,
             cpus,
             confined: false,
@@ -295,7 +304,8 @@ impl Stage {
         let rules = if setup.filters { self.rules } else { 0 };
         self.sides(setup.front).filter(rules)?;
         if let Some(part) = setup.link_part {
-            let mbps = part * first_pps * PACKET_BITS / setup.back_ends as f64 / 1e6;
+            let bits = 8.0 * (self.sizes.mean() - CHECK_SEQUENCE);
+            let mbps = part * first_pps * bits / setup.back_ends as f64 / 1e6;
             self.narrow(Some(mbps))?;
         }
         let threads: Vec<Vec<u32>> = self.sides(setup.front).threads[..setup.back_ends].to_vec();
@@ -433,7 +443,7 @@ impl Stage {
         let links = std::mem::take(&mut self.sides(setup.front).links);
         let before = self.cpu(setup)?;
         let begun = monotonic() + Duration::from_millis(5);
-        let generator = generator(links, rate, span, begun);
+        let generator = generator(links, &self.sizes, rate, span, begun);
         let (cpu, end) = (self.cpus[0], begun + span);
         // In a thread of its own: where that is bound is nobody else's matter.
         let run = move || -> std::io::Result<(Generator, u64)> {
@@ -469,11 +479,11 @@ fn parallel(lab: &Lab) -> Result<(Parallel, Sides)> {
 
 fn generator(
     links: Vec<Box<dyn TestLink>>,
+    sizes: &SizeMix,
     rate: f64,
     span: Duration,
     begun: ebb_units::Time,
 ) -> Generator {
-    let sizes = SizeMix::fixed(PACKET_BYTES);
     let (sources, destinations) = (behind(0), behind(1));
     let flows = FlowSpec {
         count: FLOWS,
@@ -486,7 +496,7 @@ fn generator(
         first_flow: 0,
         from: lab::host_mac(0),
         to: lab::cluster_mac(0),
-        sizes: &sizes,
+        sizes,
         popularity: 0.0,
         seed: 2,
     };

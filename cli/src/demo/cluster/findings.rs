@@ -7,17 +7,20 @@ use ebb_units::Time;
 use serde_json::json;
 
 use super::ClusterDemo;
-use super::play::{Played, settings};
+use super::planned;
+use super::play::{BackEnd, Played, settings};
 use super::twin::{self, WITHIN};
 
-/// Energy of the back-ends: each draws its published full power while it is on.
-struct Energy {
-    joules: f64,
+/// Energy of the back-ends, linear in their load between idle and full power, which are the same for the published
+/// servers.
+pub(super) struct Energy {
+    pub(super) joules: f64,
     always: f64,
 }
 
-fn energy(played: &Played) -> Energy {
+pub(super) fn energy(played: &Played) -> Energy {
     let mut joules = 0.0;
+    let mut spans: Vec<(Time, Time, &BackEnd)> = Vec::new();
     for back_end in &played.back_ends {
         let mut since = None;
         let killed = played.killed.as_ref().filter(|killed| killed.name == back_end.name);
@@ -26,16 +29,29 @@ fn energy(played: &Played) -> Energy {
                 What::Woke => since = Some(event.at.max(played.begun)),
                 What::Slept => {
                     let from: Option<Time> = since.take();
-                    joules += from.map_or(0.0, |from| event.at.since(from).as_secs_f64())
-                        * back_end.server.full.0;
+                    spans.extend(from.map(|from| (from, event.at.max(from), back_end)));
                 }
                 _ => {}
             }
         }
         if let Some(from) = since {
             let until = killed.map_or(played.ended, |killed| killed.at);
-            joules += until.since(from).as_secs_f64() * back_end.server.full.0;
+            spans.push((from, until.max(from), back_end));
         }
+    }
+    for (from, until, back_end) in &spans {
+        joules += until.since(*from).as_secs_f64() * back_end.server.idle.0;
+    }
+    // Flows are shared by capacity, so that all that are on are as busy.
+    let mut before = played.begun;
+    for (at, pps) in &played.load {
+        let on: Vec<_> = spans.iter().filter(|(from, until, _)| from <= at && at < until).collect();
+        let capacity: f64 = on.iter().map(|(.., one)| one.server.capacity).sum();
+        let more: f64 = on.iter().map(|(.., one)| one.server.full.0 - one.server.idle.0).sum();
+        if capacity > 0.0 {
+            joules += at.since(before).as_secs_f64() * more * (pps / capacity).min(1.0);
+        }
+        before = *at;
     }
     let span = played.ended.since(played.begun).as_secs_f64();
     let watts: f64 = played.back_ends.iter().map(|one| one.server.full.0).sum();
@@ -58,9 +74,9 @@ fn over_time(played: &Played) -> Vec<(f64, usize)> {
     points
 }
 
-struct Fate {
-    sent: u64,
-    received: u64,
+pub(super) struct Fate {
+    pub(super) sent: u64,
+    pub(super) received: u64,
     lost: u64,
     lost_planned: u64,
     reordered: u64,
@@ -68,7 +84,7 @@ struct Fate {
 
 /// The parts' accounts go on from each other; what was lost outside of the failure's part was lost by
 /// planned changes, or by the machine.
-fn fate(played: &Played) -> Fate {
+pub(super) fn fate(played: &Played) -> Fate {
     let [before, around, all] = &played.parts;
     Fate {
         sent: all.sent,
@@ -134,7 +150,7 @@ pub(super) fn table(played: &Played) -> Report {
         let (capacity, watts) = (one.server.capacity / 1e3, one.server.full.0);
         table.row([
             one.name.as_str().into(),
-            one.group.into(),
+            one.group.as_str().into(),
             capacity.into(),
             watts.into(),
             woken.into(),
@@ -171,7 +187,7 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
         .text(verdict(played))
         .text(format!(
             "The simulator (`ebb sim cluster`) runs the same day under the same policy, with the \
-            same failure, and uses {:.0} J; the live cluster used {:.2} times that. They may \
+            same failure if there was one, and uses {:.0} J; the live cluster used {:.2} times that. They may \
             differ by {}.",
             twin.joules,
             ratio,
@@ -181,7 +197,9 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
             "Watts are modelled: those of the servers in Li 2012, section 8.3.2. A flow moves to \
             another back-end only after a marker behind its last packet has left the old one; {} \
             packets waited for that. Policy {}, state {}.",
-            counters.held, demo.policy, played.store
+            counters.held,
+            demo.policy(),
+            played.store
         ))
         .plot(plot)
         .figure("sent", fate.sent)
@@ -204,14 +222,29 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
         )
         .figure("back_ends_over_time", on)
         .figure("failover_ms", failover_ms(played))
+        .figure(
+            "utilised",
+            json!({
+                "most": played.uses.most, "seconds": played.uses.seconds,
+                "uneven_seconds": played.uses.uneven,
+            }),
+        )
         .figure("etcd", played.etcd)
         .figure("store", played.store.clone())
-        .figure("policy", demo.policy.clone())
+        .figure("policy", demo.policy())
         .figure("seconds", demo.seconds)
         .figure("seed", demo.seed)
         .figure("missed_by_generator", played.missed)
         .figure("leaders", leaders)
         .figure("balancer", serde_json::to_value(counters).expect("numbers"));
+    if demo.planned.is_some() {
+        let compared = planned::compared(demo, played)?;
+        let figure = compared.figures["planned"].clone();
+        report = report.figure("planned", figure);
+        for section in compared.sections {
+            report.sections.push(section);
+        }
+    }
     if let Some(killed) = &played.killed {
         let value = json!({
             "name": killed.name, "seconds": seconds(killed.at), "was_leader": killed.was_leader,

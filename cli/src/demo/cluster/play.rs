@@ -1,5 +1,6 @@
 //! The demonstration of a cluster: a day of load, and a back-end that is killed in it.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -16,10 +17,9 @@ use ebb_host::journal::Undo;
 use ebb_host::process;
 use ebb_lab::Lab;
 use ebb_traffic::{
-    DayProfile, Due, FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, Summary,
-    draw_flows,
+    Due, FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, Summary, draw_flows,
 };
-use ebb_units::{PacketsPerSecond, Time, Watts};
+use ebb_units::{Time, Watts};
 use ipnet::IpNet;
 
 use super::super::say;
@@ -37,6 +37,8 @@ const HEADROOM: f64 = 0.2;
 const FAILURE_WINDOW: Duration = Duration::from_millis(1500);
 /// Into that window, until the failure.
 const FAILURE_AFTER: Duration = Duration::from_millis(300);
+/// What back-ends take to wake, as policies and the simulator know it.
+pub(super) const WAKE: Duration = Duration::from_millis(200);
 /// Quiet at the end of each part, after which what has not come is lost.
 const SETTLE: Duration = Duration::from_millis(60);
 /// How long the cluster may take until it forwards.
@@ -49,7 +51,7 @@ const GROUPS: [(&str, f64, f64); 4] =
 #[derive(Clone, Debug)]
 pub(super) struct BackEnd {
     pub(super) name: String,
-    pub(super) group: &'static str,
+    pub(super) group: String,
     pub(super) server: Server,
 }
 
@@ -66,8 +68,52 @@ pub(super) struct Played {
     pub(super) balancer: BalancerStatus,
     /// Load in packets per second, by time.
     pub(super) load: Vec<(Time, f64)>,
+    pub(super) uses: Uses,
     pub(super) store: String,
     pub(super) etcd: bool,
+}
+
+/// How busy back-ends were, as shares of their capacities, by seconds of the day.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Uses {
+    /// The highest of any.
+    pub(super) most: f64,
+    /// Seconds looked at, with at least two back-ends that got flows all the time.
+    pub(super) seconds: u32,
+    /// Of these, those with one above 90 % while another was under 50 %.
+    pub(super) uneven: u32,
+    last: Option<(Time, Vec<String>, Vec<u64>)>,
+}
+
+impl Uses {
+    /// Takes a look; `capacities` are by row.
+    fn see(&mut self, now: Time, status: BalancerStatus, capacities: &BTreeMap<String, f64>) {
+        let Some((at, usable, carried)) = &self.last else {
+            self.last = Some((now, status.usable, status.carried));
+            return;
+        };
+        let span = now.since(*at);
+        if *usable != status.usable {
+            self.last = Some((now, status.usable, status.carried));
+        } else if span >= Duration::from_secs(1) {
+            let rows = capacities.iter().enumerate();
+            let used: Vec<f64> = rows
+                .filter(|(_, (name, _))| usable.contains(name))
+                .map(|(row, (_, capacity))| {
+                    let packets = status.carried[row] - carried[row];
+                    packets as f64 / span.as_secs_f64() / capacity
+                })
+                .collect();
+            let most = used.iter().copied().fold(0.0, f64::max);
+            let least = used.iter().copied().fold(f64::INFINITY, f64::min);
+            self.most = self.most.max(most);
+            if used.len() > 1 {
+                self.seconds += 1;
+                self.uneven += u32::from(most > 0.9 && least < 0.5);
+            }
+            self.last = Some((now, status.usable, status.carried));
+        }
+    }
 }
 
 /// The failure.
@@ -135,7 +181,7 @@ impl Stage {
         let plan = lab::Plan {
             back_ends: back_ends
                 .iter()
-                .map(|one| (one.name.clone(), (one.server.capacity).max(1.0) as u32))
+                .map(|one| (one.name.clone(), one.server.capacity))
                 .collect(),
             routes: (0..2).flat_map(|side| behind(side).map(|net| (net, side))).collect(),
         };
@@ -145,12 +191,7 @@ impl Stage {
     }
 
     /// The day.
-    pub(super) fn play(
-        &mut self,
-        demo: &ClusterDemo,
-        profile: DayProfile,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Played> {
+    pub(super) fn play(&mut self, demo: &ClusterDemo, stop: &Arc<AtomicBool>) -> Result<Played> {
         let cpus = process::allowed_cpus()?;
         let cpu = cpus.get(1).or(cpus.first()).copied();
         let options = RunnerOptions { cpu, ..RunnerOptions::default() };
@@ -177,16 +218,28 @@ impl Stage {
             demo.seconds,
             demo.peak / 1e3,
             self.back_ends.len(),
-            demo.policy,
+            demo.policy(),
             self.stores.name(),
         ))?;
         let begun = monotonic() + Duration::from_millis(50);
         let span = Duration::from_secs_f64(demo.seconds);
-        let schedule = Schedule::day(profile, PacketsPerSecond(demo.peak), span);
+        let mut points = demo.steps();
+        points.push(points[0]);
+        let schedule = Schedule::new(points, span);
         let generator = generator(demo, &schedule, links, begun);
-        let watch = Watch { stop, balancer: &balancer, record: &record, begun };
+        let capacities = self.back_ends.iter().map(|one| (one.name.clone(), one.server.capacity));
+        let watch = Watch {
+            stop,
+            balancer: &balancer,
+            record: &record,
+            begun,
+            kills: demo.planned.is_none(),
+            capacities: capacities.collect(),
+            uses: RefCell::default(),
+        };
         let (parts, missed, killed, load) =
             self.run_parts(generator, &schedule, &watch, &mut members)?;
+        let uses = watch.uses.take();
         let ended = monotonic();
         drop((members, front));
         let status = Arc::into_inner(balancer).map(BalancerHandle::end).unwrap_or_default();
@@ -210,6 +263,7 @@ impl Stage {
             events,
             balancer: status,
             load,
+            uses,
             store: self.stores.name(),
             etcd: self.stores.name().starts_with("etcd"),
         })
@@ -226,7 +280,7 @@ impl Stage {
         let servers: Servers = pairs.collect();
         let settings = settings(demo);
         let known: Vec<Server> = servers.values().copied().collect();
-        let policy = policies::named(&demo.policy, &known, settings)?;
+        let policy = policies::named(demo.policy(), &known, settings)?;
         let keeper = Box::new(self.cluster.keeper(index));
         let store = [self.stores.access()?, self.stores.access()?];
         let name = &self.back_ends[index].name;
@@ -280,7 +334,7 @@ impl Stage {
             if watch.stop.load(Relaxed) {
                 progress.stop.store(true, Relaxed);
             }
-            if part.load(Relaxed) == 2 && killed.is_none() {
+            if watch.kills && part.load(Relaxed) == 2 && killed.is_none() {
                 let since = *window.get_or_insert(now);
                 if now.since(since) >= FAILURE_AFTER {
                     killed = self.kill(watch, members)?;
@@ -288,6 +342,9 @@ impl Stage {
                 }
             }
             watch.sample(now, &progress, &mut last, &mut load);
+            if now > begun && part.load(Relaxed) > 0 {
+                watch.uses.borrow_mut().see(now, watch.balancer.status(), &watch.capacities);
+            }
             watch.show(now, &mut shown, &load)?;
         }
         let missed =
@@ -326,6 +383,11 @@ struct Watch<'a> {
     balancer: &'a BalancerHandle,
     record: &'a Record,
     begun: Time,
+    /// Whether a back-end is killed in the middle.
+    kills: bool,
+    /// By name.
+    capacities: BTreeMap<String, f64>,
+    uses: RefCell<Uses>,
 }
 
 impl Watch<'_> {
@@ -371,9 +433,10 @@ impl Watch<'_> {
 
 /// What the policy heeds.
 pub(super) fn settings(demo: &ClusterDemo) -> ClusterSettings {
+    let planned = demo.planned.as_ref().map(|day| day.settings);
     ClusterSettings {
-        headroom: HEADROOM,
-        spares: 0,
+        headroom: planned.map_or(HEADROOM, |settings| settings.headroom),
+        spares: planned.map_or(0, |settings| settings.spares),
         on_min_s: demo.seconds / 40.0,
         patience_s: demo.seconds / 80.0,
         every_s: 0.05,
@@ -382,6 +445,9 @@ pub(super) fn settings(demo: &ClusterDemo) -> ClusterSettings {
 }
 
 fn back_ends(demo: &ClusterDemo) -> Vec<BackEnd> {
+    if let Some(day) = &demo.planned {
+        return day.back_ends.clone();
+    }
     let count = usize::from(demo.back_ends);
     let groups: Vec<_> = (0..count).map(|index| GROUPS[index % GROUPS.len()]).collect();
     let total: f64 = groups.iter().map(|group| group.1).sum();
@@ -390,12 +456,12 @@ fn back_ends(demo: &ClusterDemo) -> Vec<BackEnd> {
     let scale = demo.peak / (1.0 - HEADROOM) / (total - largest);
     let one = |(index, (group, capacity, watts)): (usize, &(&'static str, f64, f64))| BackEnd {
         name: format!("r{index:02}"),
-        group,
+        group: (*group).to_owned(),
         server: Server {
             capacity: capacity * scale,
             full: Watts(*watts),
             idle: Watts(*watts),
-            wake: Duration::from_millis(200),
+            wake: WAKE,
         },
     };
     groups.iter().enumerate().map(one).collect()

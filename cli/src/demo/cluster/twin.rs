@@ -1,11 +1,10 @@
 //! The same day in the simulator, under the same policy and with the same failure.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_control::cluster::ClusterSettings;
 use ebb_scenario::Silent;
 use ebb_system_cluster::sim::{Outcome, Scenario, run};
 use ebb_system_cluster::{Catalogue, Demand};
-use ebb_traffic::DayProfile;
 use serde_json::json;
 
 use super::ClusterDemo;
@@ -36,10 +35,9 @@ pub(super) fn simulated(
         );
     }
     let catalogue = Catalogue::parse("back-ends", table.as_bytes())?;
-    let profile = DayProfile::by_name(&demo.profile).context("a day")?;
-    let steps = profile.steps();
+    let steps = demo.steps();
     let length = demo.seconds / steps.len() as f64;
-    let demand = Demand::even(length, steps.iter().map(|load| load * demo.peak));
+    let demand = Demand::even(length, steps);
     let row = |name: &str| back_ends.iter().position(|one| one.name == name);
     // The first day is not counted: the live one does not begin with all of them on either.
     let planned = killed.and_then(|(name, at)| {
@@ -48,7 +46,7 @@ pub(super) fn simulated(
     let servers: serde_json::Map<String, serde_json::Value> =
         back_ends.iter().map(|one| (one.name.clone(), json!(1))).collect();
     let scenario: Scenario = serde_json::from_value(json!({
-        "catalogue": "back-ends", "demand": "the day", "servers": servers, "policy": demo.policy,
+        "catalogue": "back-ends", "demand": "the day", "servers": servers, "policy": demo.policy(),
         "settings": serde_json::to_value(settings)?, "days": 2, "days_before": 1, "step_s": 0.0,
         "flows": 2048, "drain_s": 0.01,
         "failures": { "repair_s": 1e9, "planned": planned.unwrap_or(json!([])) },

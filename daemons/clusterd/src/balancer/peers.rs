@@ -317,6 +317,7 @@ mod tests {
             name: "r".to_owned(),
             macs: vec![[2, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]],
             weight: 1,
+            capacity_pps: 1e9,
         };
         Topology::new(vec![side(0), side(1)], vec![back_end], me)
     }

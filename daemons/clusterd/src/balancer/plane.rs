@@ -2,6 +2,7 @@
 
 mod health;
 mod local;
+mod spread;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -20,6 +21,7 @@ use super::probe::Seal;
 use super::topology::Topology;
 use super::words::PeerAuthentication;
 use health::{Drain, Watched};
+use spread::Asked;
 
 /// Frames that wait for a link at most; more are lost, as in a full queue of a switch.
 const BACKLOG_MAX: usize = 4096;
@@ -89,6 +91,9 @@ pub struct Counters {
     /// Messages in which somebody else claimed an address of the cluster.
     #[serde(default)]
     pub claims: u64,
+    /// Slots that left a back-end because it was nearly full while another had room.
+    #[serde(default)]
+    pub relieved: u64,
     /// Times that the cluster's addresses were announced on a side.
     #[serde(default)]
     pub announcements: u64,
@@ -153,6 +158,10 @@ pub struct Plane {
     moving: Vec<u16>,
     drains: BTreeMap<u16, Drain>,
     drained: u64,
+    /// What slots are asked for.
+    asked: Asked,
+    /// Packets that were sent to each row by their flow.
+    carried: Vec<u64>,
     watched: Vec<Watched>,
     probing: Probing,
     seal: Seal,
@@ -179,6 +188,7 @@ impl Plane {
             watched: topology.back_ends.iter().map(|_| Watched::new(sides, probing, now)).collect(),
             places: (0..2 * sides).map(|_| LinkQueue::default()).collect(),
             lost: Vec::new(),
+            carried: vec![0; topology.back_ends.len()],
             talks: (0..sides).map(|_| Talk::default()).collect(),
             topology,
             pool,
@@ -186,6 +196,7 @@ impl Plane {
             moving: vec![0; ebb_cluster::SLOTS],
             drains: BTreeMap::new(),
             drained: 0,
+            asked: Asked::new(now),
             probing,
             seal,
             counters: Counters::default(),
@@ -234,6 +245,11 @@ impl Plane {
     /// What it counted.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Packets that were sent to each back-end by their flow, in ascending order of names.
+    pub fn carried(&self) -> &[u64] {
+        &self.carried
     }
 
     /// The decisions behind it.
@@ -416,6 +432,8 @@ impl Plane {
         match self.logic.table().owner(slot) {
             Some(row) => {
                 self.counters.balanced += 1;
+                self.asked.packets[slot] += 1;
+                self.carried[usize::from(row)] += 1;
                 self.counters.balanced_bytes += packet.len() as u64;
                 self.deliver(side, row, packet);
             }
@@ -493,6 +511,7 @@ impl Plane {
     /// To be called every millisecond or so, and does what is due: probes, words to other balancers and to
     /// neighbours, drains that take too long.
     pub fn tick(&mut self, now: Time) {
+        self.relieve(now);
         self.tend_back_ends(now);
         for (link, bytes) in self.peers.tick(&self.topology, now) {
             self.send_made(link, &bytes);

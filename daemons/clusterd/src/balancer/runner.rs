@@ -54,6 +54,8 @@ pub struct BalancerStatus {
     pub usable: Vec<String>,
     /// Slots of the steering table by back-end.
     pub shares: BTreeMap<String, usize>,
+    /// Packets that were sent to each back-end by their flow, in ascending order of names.
+    pub carried: Vec<u64>,
     /// Numbers of the balancers whose addresses it is responsible for.
     pub accepted: Vec<usize>,
     /// Numbers of the other balancers that live.
@@ -68,9 +70,17 @@ pub struct BalancerStatus {
     pub links: Vec<LinkStatus>,
 }
 
+/// What a running balancer is told.
+enum Told {
+    /// A plan to follow.
+    Plan(ClusterPlan),
+    /// Weights and capacities of back-ends by name.
+    Capacities(BTreeMap<String, (u32, f64)>),
+}
+
 /// What the thread that forwards has in common with others.
 struct Desk {
-    plans: Receiver<ClusterPlan>,
+    told: Receiver<Told>,
     orders: Receiver<Order>,
     closed: Sender<Closed>,
     board: Arc<Board>,
@@ -81,7 +91,7 @@ struct Desk {
 
 /// A running balancer. Dropping it ends it.
 pub struct BalancerHandle {
-    plans: Sender<ClusterPlan>,
+    tell: Sender<Told>,
     status: Arc<Mutex<BalancerStatus>>,
     leave: Arc<AtomicBool>,
     /// It has done what is due since it was last asked.
@@ -108,7 +118,7 @@ impl BalancerHandle {
         let board = Arc::new(Board::new(frames.len()));
         let (order, orders) = channel();
         let (closed, closings) = channel();
-        let (plans, inbox) = channel();
+        let (tell, told) = channel();
         let open = || Links::open(&topology, &frames, &umem, &board, order);
         let mut links = namespace.run(open)??;
         let (status, stop, leave) = <(Arc<Mutex<_>>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
@@ -117,7 +127,7 @@ impl BalancerHandle {
         let how = (options.probing, &options.authentication);
         let plane = Plane::new(topology, pool, how, Seal::random()?, monotonic());
         let desk = Desk {
-            plans: inbox,
+            told,
             orders,
             closed,
             board,
@@ -142,7 +152,7 @@ impl BalancerHandle {
         };
         let keeper = std::thread::Builder::new().name("ebb-links".into());
         let threads = vec![forwarder, namespace.run(|| keeper.spawn(watch))??];
-        Ok(BalancerHandle { plans, status, leave, turned, stop, threads })
+        Ok(BalancerHandle { tell, status, leave, turned, stop, threads })
     }
 
     /// Whether it forwards; it does until it is ended, unless a fault of its own ended it.
@@ -158,7 +168,13 @@ impl BalancerHandle {
     /// Makes it follow a plan.
     pub fn follow(&self, plan: &ClusterPlan) {
         // One that has ended needs none.
-        _ = self.plans.send(plan.clone());
+        _ = self.tell.send(Told::Plan(plan.clone()));
+    }
+
+    /// Makes it take over each back-end's weight and capacity in packets per second, by name; those that it does
+    /// not know are passed over.
+    pub fn weigh(&self, capacities: BTreeMap<String, (u32, f64)>) {
+        _ = self.tell.send(Told::Capacities(capacities));
     }
 
     /// What it says.
@@ -234,8 +250,11 @@ fn tick(plane: &mut Plane, desk: &Desk, now: Time) {
     for number in 0..plane.links() {
         plane.set_state(number, desk.board.state(number));
     }
-    for plan in desk.plans.try_iter() {
-        plane.follow(&plan, now);
+    for told in desk.told.try_iter() {
+        match told {
+            Told::Plan(plan) => plane.follow(&plan, now),
+            Told::Capacities(capacities) => plane.weigh(&capacities, now),
+        }
     }
     plane.peers().set_fit(!desk.board.is_unfit());
     if desk.leave.load(Relaxed) {
@@ -251,6 +270,9 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     // Slots that waited for what was on its way have their new owners since.
     let done = |counters: Counters| counters.drains + counters.drains_cut;
     let settled = done(before) != done(status.counters);
+    let relieved = before.relieved != status.counters.relieved;
+    status.carried.clear();
+    status.carried.extend_from_slice(plane.carried());
     let peers = plane.peers();
     let accepted = peers.accepted();
     status.accepted = (0..64).filter(|address| accepted >> address & 1 == 1).collect();
@@ -261,7 +283,7 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
     }
     let found = plane.take_found();
     let said = plane.logic().acknowledgement();
-    if settled || !found.is_empty() || said != status.acknowledgement {
+    if settled || relieved || !found.is_empty() || said != status.acknowledgement {
         let logic = plane.logic();
         let rows = 0..logic.table().rows() as u16;
         let usable = rows.clone().filter(|row| logic.usable(*row));

@@ -34,7 +34,7 @@ impl Side {
 }
 
 /// A back-end as the balancer sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BackEnd {
     /// Its name; rows of the steering table are in ascending order of names.
     pub name: String,
@@ -42,6 +42,8 @@ pub struct BackEnd {
     pub macs: Vec<Mac>,
     /// Its share of the flows relative to the others'.
     pub weight: u32,
+    /// What it carries, packets per second, both directions together.
+    pub capacity_pps: f64,
 }
 
 /// Everything that the balancer's forwarding goes by, besides the steering table.

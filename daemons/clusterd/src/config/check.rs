@@ -229,8 +229,13 @@ impl ClusterConfig {
                     "expected a number above 0",
                 )?;
             }
-            let sound = (1..=1_000_000).contains(&one.weight);
+            let sound = one.weight.is_none_or(|weight| (1..=1_000_000).contains(&weight));
             Invalid::unless(sound, field("weight"), "is out of range", "expected 1 to 1,000,000")?;
+            let alike = one.weight.is_some() == self.back_end[0].weight.is_some();
+            let remedy =
+                "give a weight to all back-ends, or to none: shares then follow `capacity_pps`";
+            let what = "some back-ends have a weight and others have none";
+            Invalid::unless(alike, field("weight"), what, remedy)?;
         }
         Ok(())
     }

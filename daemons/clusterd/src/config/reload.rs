@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(differs(|_| {}), None);
         assert_eq!(differs(|config| config.policy.headroom = 0.5), None);
         assert_eq!(differs(|config| config.back_end[1].capacity_pps *= 2.0), None);
-        assert_eq!(differs(|config| config.back_end[1].weight += 1), Some("back_end"));
+        assert_eq!(differs(|config| config.back_end[1].weight = Some(1)), Some("back_end"));
         assert_eq!(differs(|config| config.probing.misses += 1), Some("probing"));
         assert_eq!(differs(|config| drop(config.member.pop())), Some("member"));
     }

@@ -83,3 +83,20 @@ fn the_second_balancer_has_the_addresses_after_the_firsts() {
     side.addresses.truncate(1);
     assert_eq!(side.all_addresses(), side.addresses, "no IPv6");
 }
+
+/// Who carries four times as much gets four times as many flows, unless the file says otherwise for all.
+#[test]
+fn weights_follow_capacities_unless_all_are_given() {
+    let parsed = |text: &str| ClusterConfig::parse("c.toml", text);
+    let capacity = |first: &str| EXAMPLE.replacen("capacity_pps = 1e6", first, 1);
+    let config = parsed(&capacity("capacity_pps = 2.5e5")).expect("an example");
+    let weights: Vec<_> = config.capacities().into_values().collect();
+    assert_eq!(weights, [(250_000, 2.5e5), (1_000_000, 1e6)]);
+    let some = capacity("capacity_pps = 1e6\nweight = 3");
+    let error = parsed(&some).expect_err("one has none").to_string();
+    assert!(error.contains("back_end[1].weight") && error.contains("to none"), "{error}");
+    let all = some.replace("capacity_pps = 1e6\nfull_w", "capacity_pps = 1e6\nweight = 1\nfull_w");
+    let config = parsed(&all).expect("both have one");
+    let weights: Vec<_> = config.capacities().into_values().map(|(weight, _)| weight).collect();
+    assert_eq!(weights, [3, 1]);
+}

@@ -25,6 +25,11 @@ impl Flows {
         Flows { shares }
     }
 
+    /// What each slot is asked for when `load` is asked of all.
+    pub(super) fn loads(&self, load: f64) -> Vec<f64> {
+        self.shares.iter().map(|share| share * load).collect()
+    }
+
     /// Each server's share, and what falls on slots that are nobody's.
     pub(super) fn fall(&self, table: &SteeringTable, servers: usize) -> (Vec<f64>, f64) {
         let mut falls = vec![0.0; servers];

@@ -1,6 +1,6 @@
 //! The simulator of days.
 
-use ebb_cluster::SteeringTable;
+use ebb_cluster::{SteeringTable, relief, weights_of};
 use ebb_control::Policy;
 use ebb_control::cluster::{ClusterPolicy, ClusterSeen, ServerState};
 use ebb_control::policies::cluster::named;
@@ -87,7 +87,7 @@ pub fn run(
             cluster.counts_from = begin;
         }
         for sample in &prepared.demand.samples {
-            cluster.draw();
+            cluster.draw(sample.mbps);
             cluster.live(begin, begin + sample.seconds, sample.mbps);
             begin += sample.seconds;
             if progress.stopped() {
@@ -107,6 +107,8 @@ struct Cluster<'a> {
     flows: Flows,
     /// Each server's share of the load, and nobody's.
     falls: (Vec<f64>, f64),
+    /// What is asked of the cluster.
+    mbps: f64,
     /// No decisions before then: there is no leader.
     leaderless_until: f64,
     decide_at: f64,
@@ -130,6 +132,7 @@ impl<'a> Cluster<'a> {
             table: SteeringTable::sized(count, scenario.slots),
             flows,
             falls: (Vec::new(), 0.0),
+            mbps: 0.0,
             leaderless_until: 0.0,
             decide_at: 0.0,
             counts_from: 0.0,
@@ -154,26 +157,46 @@ impl<'a> Cluster<'a> {
         self.machines[at].fails_at = fails_at;
     }
 
-    fn draw(&mut self) {
+    fn draw(&mut self, mbps: f64) {
+        self.mbps = mbps;
         let scenario = &self.prepared.scenario;
         self.flows = Flows::draw(&mut self.sizes, scenario.flows, scenario.tail, scenario.slots);
+        self.relieve();
+    }
+
+    /// What each server carries that gets flows; 0 for others.
+    fn capacities(&self) -> Vec<f64> {
+        let carries = |(machine, group): (&Machine, &usize)| match machine.listed() {
+            true => self.prepared.groups[*group].capacity_mbps,
+            false => 0.0,
+        };
+        self.machines.iter().zip(&self.prepared.servers).map(carries).collect()
+    }
+
+    /// Moves slots off a server that is nearly full while others have room, as live balancers do within
+    /// two seconds.
+    fn relieve(&mut self) {
+        let loads = self.flows.loads(self.mbps);
+        let moves = relief(&self.table, &loads, &self.capacities());
+        self.out.moved_slots += moves.len() as u64;
+        for (slot, to) in moves {
+            self.table.give(slot, Some(to));
+        }
         self.falls = self.flows.fall(&self.table, self.machines.len());
     }
 
     /// Gives the balancers a table for those that are listed.
     fn steer(&mut self) {
-        let weight = |(machine, group): (&Machine, &usize)| match machine.listed() {
-            true => self.prepared.groups[*group].capacity_mbps.ceil().min(1e9) as u32,
-            false => 0,
-        };
+        let capacities = self.capacities();
+        let pairs = weights_of(&capacities).into_iter().zip(&capacities);
         let weights: Vec<u32> =
-            self.machines.iter().zip(&self.prepared.servers).map(weight).collect();
+            pairs.map(|(weight, carries)| if *carries > 0.0 { weight } else { 0 }).collect();
         let moves = self.table.moves_to(&weights);
         self.out.moved_slots += moves.len() as u64;
         for (slot, to) in moves {
             self.table.give(slot, to);
         }
-        self.falls = self.flows.fall(&self.table, self.machines.len());
+        self.relieve();
     }
 
     /// Lives from `begin` to `end` under one load.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::{Catalogue, Group};
 use crate::demand::{Demand, Sample};
 use crate::error::ClusterError;
+use crate::packets::PacketMix;
 
 /// A cluster, what is asked of it, and what goes wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Described)]
@@ -22,6 +23,9 @@ pub struct Scenario {
     pub catalogue: String,
     /// The traffic over time, a CSV file.
     pub demand: String,
+    /// How long packets are, where a table is in packets per second: `imix`, or the length of all in bytes.
+    #[serde(default)]
+    pub packets: Option<String>,
     /// How many of each group there are.
     pub servers: BTreeMap<String, u32>,
     /// Who decides which are on: a policy of the live cluster.
@@ -133,8 +137,10 @@ impl Scenario {
     /// # Errors
     /// When a file is wrong, or a group is not in the catalogue or has too few servers.
     pub fn prepare(self, files: &dyn Files) -> Result<Prepared, ClusterError> {
-        let catalogue = Catalogue::parse(&self.catalogue, &files.read(&self.catalogue)?)?;
-        let demand = Demand::parse(&self.demand, &files.read(&self.demand)?)?;
+        let mix = self.packets.as_deref().map(PacketMix::named).transpose()?;
+        let catalogue = files.read(&self.catalogue)?;
+        let catalogue = Catalogue::parse_for(&self.catalogue, &catalogue, mix.as_ref())?;
+        let demand = Demand::parse_for(&self.demand, &files.read(&self.demand)?, mix.as_ref())?;
         self.with(catalogue, demand)
     }
 

@@ -188,3 +188,19 @@ fn a_planned_failure_comes_when_it_is_planned() {
     let said = scenario.with(catalogue, demand).expect_err("no such server").to_string();
     assert!(said.contains("failures.planned[0].server"), "{said}");
 }
+
+/// Servers of 1:4 and uneven flows: the weak ones are asked for no more than the strong ones, and at nine tenths
+/// of the capacity next to nothing is lost.
+#[test]
+fn weak_servers_are_not_asked_for_more_than_they_carry() {
+    let mut scenario = scenario("all", &[("small", 3), ("large", 2)]);
+    (scenario.flows, scenario.slots, scenario.step_s) = (20_000, ebb_cluster::SLOTS, 0.0);
+    for (mbps, seed) in [(8800.0, 1), (9400.0, 2), (9900.0, 3)] {
+        let demand = format!("seconds,mbps\n3600,{mbps}\n3600,{mbps}\n");
+        let out = run(&prepared(scenario.clone(), &demand), seed, &Silent).expect("a day");
+        conserved(&out);
+        let bound = f64::max(0.9, 1.1 * mbps / 11_000.0);
+        assert!(out.most_utilised <= bound, "{} at {mbps}", out.most_utilised);
+        assert_eq!(out.lost_overload_mb, 0.0, "{mbps}");
+    }
+}
