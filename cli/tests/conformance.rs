@@ -26,6 +26,14 @@ fn flows_are_exported_to_collectors_of_others() {
     println!("{text}");
 }
 
+/// What the router seals scapy opens, and the reverse; between two routers everything arrives; nothing leaves in clear.
+#[test]
+fn tunnels_are_understood_by_others() {
+    let Some(text) = script::run("esp", &[], Duration::from_secs(600)) else { return };
+    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
+    println!("{text}");
+}
+
 /// The same rows, unchanged, against two balancers and three back-ends: outside they are one router.
 #[test]
 fn every_clause_holds_for_a_cluster() {

@@ -9,6 +9,10 @@ use std::net::IpAddr;
 use ebb_graph::{Batch, Edge, GraphBuilder, Node, NodeId, Outputs, Packet, PortId};
 use ebb_units::Time;
 
+/// Bit of [`Packet::flags`] of what an application made of a packet that came in, with an address of the router's as
+/// its source: no reverse-path filter is asked.
+pub(crate) const OWN_SOURCE: u8 = 8;
+
 /// A packet application: what all workers share of it, out of which each gets its own nodes.
 ///
 /// Nodes send packets on by output 0, to the kernel ([`Outputs::kernel`]), or drop them

@@ -17,6 +17,7 @@ mod parse;
 mod problem;
 mod read;
 mod statics;
+mod tunnels;
 mod types;
 mod write;
 
@@ -25,6 +26,7 @@ use std::path::Path;
 
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};
+pub use tunnels::{Esp, EspAlgorithm, EspTunnel};
 pub use types::*;
 
 impl Config {
@@ -43,6 +45,9 @@ impl Config {
         }
         if let (Some(file), Some(folder)) = (&mut config.ipfix.file, path.parent()) {
             *file = folder.join(&*file);
+        }
+        if let Some(folder) = path.parent() {
+            config.esp.below(folder);
         }
         let measured = [&mut config.power.model, &mut config.power.paths];
         for file in measured.into_iter().flatten() {

@@ -52,7 +52,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
     let policy = recorded(policy, config.governor.record.as_deref())?;
     let router = Router::start(Parts {
         route_limits: static_tables::route_limits(config),
-        applications: applications::make(config, workers, &applications::silent()).0,
+        applications: applications::make(config, workers, &applications::silent())?.0,
         batch_max: config.router.batch as usize,
         room: smallest_ring(&config.ports),
         latency_budget: config.powersave.latency_budget(),

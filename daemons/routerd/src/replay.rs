@@ -139,7 +139,7 @@ impl Replay {
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
-        let (applications, exporter) = applications::make(config, 1, &applications::silent());
+        let (applications, exporter) = applications::make(config, 1, &applications::silent())?;
         let builder = Builder::new(fib, requests).limits(limits).applications(&applications);
         let WorkerGraph { graph, entry, counters: route } = builder.worker(0);
         let to_kernel = Interface {

@@ -49,6 +49,8 @@ pub struct Shortcuts {
     kernels: BTreeSet<IpNet>,
     too_many: bool,
     local: BTreeSet<IpAddr>,
+    /// Addresses of the host that come to the workers first all the same.
+    reserved: BTreeSet<IpAddr>,
     dirty: bool,
 }
 
@@ -58,6 +60,7 @@ impl Shortcuts {
         if self.too_many || is_reserved(prefix) {
             return;
         }
+        let kernels = kernels && !self.is_reserved(prefix);
         if self.routes.insert(prefix, kernels) != Some(kernels) {
             self.dirty |= kernels || self.concerns(prefix);
         }
@@ -67,8 +70,10 @@ impl Shortcuts {
             self.kernels.remove(&prefix);
         }
         if self.routes.len() > ROUTES_MAX {
-            let local = std::mem::take(&mut self.local);
-            *self = Shortcuts { too_many: true, dirty: true, local, ..Shortcuts::default() };
+            let (local, reserved) =
+                (std::mem::take(&mut self.local), std::mem::take(&mut self.reserved));
+            *self =
+                Shortcuts { too_many: true, dirty: true, local, reserved, ..Shortcuts::default() };
         }
     }
 
@@ -80,10 +85,27 @@ impl Shortcuts {
         }
     }
 
-    /// The host's own addresses, which are always listed.
+    /// The host's own addresses, which are always listed, but for those that are reserved.
     pub fn set_local(&mut self, addresses: &[IpAddr]) {
         self.local = addresses.iter().copied().collect();
+        self.local.retain(|address| !self.reserved.contains(address));
         self.dirty = true;
+    }
+
+    /// Addresses of the host whose packets come to the workers first.
+    pub fn reserve(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.local.retain(|address| !addresses.contains(address));
+        for host in addresses.iter().copied().map(IpNet::from) {
+            if self.kernels.remove(&host) {
+                self.routes.insert(host, false);
+            }
+        }
+        self.reserved = addresses;
+        self.dirty = true;
+    }
+
+    fn is_reserved(&self, prefix: IpNet) -> bool {
+        prefix.prefix_len() == prefix.max_prefix_len() && self.reserved.contains(&prefix.addr())
     }
 
     fn concerns(&self, prefix: IpNet) -> bool {
@@ -178,6 +200,27 @@ mod tests {
     fn list(shortcuts: &mut Shortcuts) -> Vec<String> {
         let list = shortcuts.changed().expect("a change").routes;
         list.iter().map(|(prefix, kernels)| format!("{prefix} {kernels}")).collect()
+    }
+
+    #[test]
+    fn reserved_addresses_are_not_listed_whatever_covers_them() {
+        let [reserved, other]: [IpAddr; 2] =
+            ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().expect("an address"));
+        let mut shortcuts = Shortcuts::default();
+        shortcuts.set(net("10.0.0.1/32"), true);
+        shortcuts.set_local(&[reserved, other]);
+        shortcuts.reserve([reserved].into());
+        let list = |shortcuts: &mut Shortcuts| shortcuts.changed().expect("a change");
+        assert_eq!(list(&mut shortcuts).addresses, [other].into());
+        shortcuts.set(net("10.0.0.0/24"), true);
+        shortcuts.set(net("10.0.0.1/32"), true);
+        shortcuts.set_local(&[reserved, other]);
+        let kernels = list(&mut shortcuts);
+        assert_eq!(kernels.addresses, [other].into());
+        assert_eq!(
+            kernels.routes,
+            [(net("10.0.0.0/24"), true), (net("10.0.0.1/32"), false)].into()
+        );
     }
 
     #[test]

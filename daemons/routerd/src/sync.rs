@@ -81,8 +81,6 @@ pub struct TableSync {
     links_changed: bool,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
-    /// Addresses of the host that they do not.
-    reserved: BTreeSet<IpAddr>,
     /// See [`PortUpdates::set_least_route_mtu`], as told last.
     least_mtu: Option<u32>,
 }
@@ -132,7 +130,6 @@ impl TableSync {
             claims_asked_at: clock::monotonic(),
             links_changed: false,
             told,
-            reserved: BTreeSet::new(),
             least_mtu: None,
         };
         sync.rib.start(&mut sync.fib);
@@ -169,10 +166,7 @@ impl TableSync {
         }
         for update in self.rib.take_updates() {
             match update {
-                Update::LocalAddresses(mut addresses) => {
-                    addresses.retain(|address| !self.reserved.contains(address));
-                    self.fib.shortcuts.set_local(&addresses);
-                }
+                Update::LocalAddresses(addresses) => self.fib.shortcuts.set_local(&addresses),
                 Update::Macs(port, macs) => updates.set_macs(port, &macs),
                 Update::Vlans(port, vlans) => updates.set_vlans(port, &vlans),
                 Update::Name(port, name) => updates.renamed(port, &name),
@@ -268,7 +262,7 @@ impl TableSync {
     /// Packets to these addresses of the host go to the workers before the kernel. To be called before the
     /// first [`TableSync::turn`].
     pub fn reserve(&mut self, addresses: BTreeSet<IpAddr>) {
-        self.reserved = addresses;
+        self.fib.shortcuts.reserve(addresses);
     }
 
     /// These mechanisms of the kernel's policy are passed over from the next turn on.

@@ -177,3 +177,70 @@ proptest! {
         }
     }
 }
+
+const TUNNEL: &str = r#"[router]
+apps = ["esp"]
+
+[[port]]
+name = "eth1"
+
+[[esp.tunnel]]
+local = "192.0.2.1"
+remote = "198.51.100.1"
+remote_prefixes = ["10.2.0.0/16"]
+spi_out = 4097
+spi_in = 4098
+key_file_out = "out.key"
+key_file_in = "in.key"
+"#;
+
+#[test]
+fn a_tunnel_is_read_and_written_and_waits_for_a_restart() {
+    let config = Config::from_str("a", TUNNEL).unwrap();
+    let tunnel = &config.esp.tunnels[0];
+    assert_eq!((tunnel.window, tunnel.mtu, tunnel.udp), (1024, 1500, false));
+    assert_eq!(Config::from_str("b", &config.to_table().to_string()).unwrap(), config);
+    let other = Config::from_str("c", &TUNNEL.replace("4098", "4099")).unwrap();
+    let changes = Config::diff(&config, &other);
+    assert!(matches!(&changes[..], [Change::Restart { field: "esp.tunnel", .. }]), "{changes:?}");
+    let missing = config.check_files().unwrap_err();
+    let said = format!("{missing:#}");
+    assert!(
+        said.starts_with("esp.tunnel[0].key_file_out: cannot use out.key: create the file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn tunnels_that_contradict_themselves_are_refused() {
+    let refused = |from: &str, to: &str, words: &str| {
+        let text = TUNNEL.replace(from, to);
+        let said = Config::from_str("a", &text).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    };
+    refused("apps = [\"esp\"]", "", "their packets would leave in clear");
+    refused(
+        "spi_in = 4098\n",
+        "",
+        "esp.tunnel[0].spi_in: every tunnel needs it (for example spi_in = 4098)",
+    );
+    refused("\"198.51.100.1\"", "\"2001:db8::1\"", "are of two versions of IP");
+    refused(
+        "10.2.0.0/16",
+        "10.2.0.1/16",
+        "10.2.0.1/16 has bits set after its length (write \"10.2.0.0/16\")",
+    );
+    refused("spi_in = 4098", "spi_in = 7", "7 is out of range");
+    refused(
+        "spi_in = 4098",
+        "spi_in = 4098\nalgorithm = \"des\"",
+        "use aes-128-gcm, aes-256-gcm or chacha20-poly1305",
+    );
+    let v6 = "10.2.0.0/16\", \"2001:db8::/48";
+    let text = TUNNEL.replace("10.2.0.0/16", v6).replace("spi_in", "mtu = 1300\nspi_in");
+    let said = Config::from_str("a", &text).unwrap_err().to_string();
+    assert!(said.contains("esp.tunnel[0].mtu: IPv6 packets of 1280 bytes would not fit"), "{said}");
+    let none = Config::from_str("a", "[router]\napps = [\"esp\"]\n[[port]]\nname = \"eth1\"\n");
+    let said = none.unwrap_err().to_string();
+    assert!(said.contains("apps has \"esp\", but there is no tunnel"), "{said}");
+}

@@ -19,6 +19,15 @@ pub(super) fn look(packet: &mut Packet) -> bool {
     finish_checksums(packet.data_mut())
 }
 
+/// Finishes whatever checksum of a packet that has just been received is unfinished.
+#[inline]
+pub(crate) fn finish_received(packet: &mut Packet) {
+    if look(packet) {
+        finish_left(packet);
+    }
+    packet.flags &= !(Packet::UNFINISHED | Packet::LEFT);
+}
+
 /// Finishes the checksum that was left to where a packet is sent, for whoever does something else
 /// with it.
 #[inline]

@@ -168,6 +168,35 @@ impl Node for Icmp {
     }
 }
 
+/// Turns a whole packet that an application cannot take for its length into an error that asks for at most
+/// `mtu` bytes, or hands it back where none may be sent. It speaks from `source`, or, where that is of the other
+/// version, in the name of the packet's destination. Whose link header it has is left to the caller.
+pub(crate) fn too_big(mut packet: Packet, mtu: u16, source: IpAddr) -> Result<Packet, Packet> {
+    let bytes = &packet.data()[usize::from(packet.l3)..];
+    let is_v4 = bytes[0] >> 4 == 4;
+    let (may, front) = match is_v4 {
+        true => (may_answer_v4(bytes), FRONT_V4),
+        false => (may_answer_v6(bytes), FRONT_V6),
+    };
+    if !may || packet.headroom() + usize::from(packet.l3) < front {
+        return Err(packet);
+    }
+    let flags = packet.flags;
+    let destination = match is_v4 {
+        true => IpAddr::from(Ipv4::new(bytes).expect("whole").destination()),
+        false => Ipv6::new(bytes).expect("whole").destination().into(),
+    };
+    Fault::TooBig(mtu).mark(&mut packet);
+    let source = if source.is_ipv4() == is_v4 { source } else { destination };
+    let mut error = match source {
+        IpAddr::V4(source) => build_v4(packet, source.octets(), 0),
+        IpAddr::V6(source) => build_v6(packet, source.octets()),
+    };
+    // It stands for the packet that came: none is counted twice.
+    error.flags = flags;
+    Ok(error)
+}
+
 /// Whom the error would be sent to.
 fn sender(bytes: &[u8], is_v4: bool) -> Option<IpAddr> {
     if is_v4 {

@@ -55,6 +55,7 @@ mod view;
 mod writer;
 
 pub use checksums::finish_left;
+pub(crate) use checksums::finish_received;
 pub use counters::RouteCounters;
 pub use fib::Fib;
 pub use requests::Requests;
@@ -66,7 +67,9 @@ pub use writer::FibWriter;
 pub use budget::IcmpPerHost;
 use forward::Forward;
 use icmp::Icmp;
+pub(crate) use icmp::too_big;
 use input::Input;
+pub(crate) use validate::is_whole_v4;
 
 /// Bounds of one worker's routing nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]

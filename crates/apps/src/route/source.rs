@@ -7,6 +7,7 @@ use ebb_graph::{DropReason, Packet};
 use super::forward::Verdict;
 use super::table::{Kind, NextHop, Table};
 use super::{InterfaceId, ReversePath};
+use crate::application::OWN_SOURCE;
 
 /// Bits of [`Packet::flags`] by which the first node asks the second for a filter.
 const STRICT: u8 = 64;
@@ -25,7 +26,7 @@ pub(super) fn mark(packet: &mut Packet, mode: ReversePath) {
 /// Whether a packet is to be filtered; messages of our own are not.
 #[inline]
 pub(super) fn asked(packet: &Packet) -> bool {
-    packet.flags & (STRICT | LOOSE) != 0 && packet.flags & Packet::ORIGINATED == 0
+    packet.flags & (STRICT | LOOSE) != 0 && packet.flags & (Packet::ORIGINATED | OWN_SOURCE) == 0
 }
 
 /// What becomes of a packet, given the way back to its source; `None`: it goes on.

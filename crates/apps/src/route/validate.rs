@@ -31,6 +31,18 @@ pub(super) fn ipv4(bytes: &[u8]) -> Verdict {
     if plain_ipv4(fixed, bytes.len()) { Verdict::Route } else { ipv4_odd(bytes, header) }
 }
 
+/// Whether all of an IPv4 packet is there, whatever else is odd about it.
+#[inline]
+pub(crate) fn is_whole_v4(bytes: &[u8]) -> bool {
+    Ipv4::new(bytes).is_some_and(|header| {
+        let (header_len, total_len) = (header.header_len(), header.total_len());
+        header.version() == 4
+            && (Ipv4::LEN..=total_len).contains(&header_len)
+            && total_len <= bytes.len()
+            && header.checksum_ok()
+    })
+}
+
 /// Whether a packet of which `len` bytes are there has a whole header without options and nothing
 /// odd about its addresses: most have.
 #[inline(always)]

@@ -193,6 +193,14 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
         let key = field.trim_start_matches("ipfix.");
         compare(field, of(old, key), of(new, key));
     }
+    let (from, to) = (old.esp.tunnels.len(), new.esp.tunnels.len());
+    if old.esp != new.esp {
+        changes.push(Change::Restart {
+            field: "esp.tunnel",
+            old: format!("as it is ({from})"),
+            new: format!("what the file says ({to})"),
+        });
+    }
 }
 
 /// What [`restarts`] compares, taken from the running configuration.
@@ -206,6 +214,7 @@ pub(super) fn keep(new: &mut Config, running: &Config) {
     new.power = running.power.clone();
     new.status = running.status.clone();
     new.ipfix = running.ipfix.clone();
+    new.esp = running.esp.clone();
 }
 
 /// A port as its sockets know it: whatever else differs is a matter of addresses and routes.

@@ -13,6 +13,7 @@ pub(super) fn check(config: &Config) -> Result<()> {
             )
         })?;
     }
+    config.esp.tunnels()?;
     if let Some(path) = &config.power.model {
         crate::power::Fitted::check(path).context(
             "power.model: cannot use the file: write it with `ebb calibrate` or remove \

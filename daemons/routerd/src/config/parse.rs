@@ -16,6 +16,7 @@ use super::check::{self, PortSpans, Spans};
 use super::problem::ConfigError;
 use super::read::{Reader, Section};
 use super::statics;
+use super::tunnels;
 use super::types::{
     App, Checksums, Config, Governor, Kernel, Limits, Metrics, Moderation, PacketPath, Port, Power,
     Redirect, Router, StatusSocket, Vlan, Xdp, ZeroCopy,
@@ -68,10 +69,12 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
         kernel: kernel(root.section("kernel")),
         metrics: metrics(root.section("metrics")),
         ipfix: applications::ipfix(root.section("ipfix")),
+        esp: tunnels::esp(root.section("esp")),
         status: status(root.section("status")),
     };
     check::ports(&root, &config, &spans);
     applications::check(&root, &config);
+    tunnels::check(&root, &config);
     for section in root.sections("route") {
         config.routes.extend(statics::route(section, &config));
     }

@@ -99,6 +99,12 @@ impl<'r, 't> Section<'r, 't> {
         self.reader.problems.borrow().iter().any(|(_, problem)| problem.field == field)
     }
 
+    /// Whether a problem of something in the field `key` was recorded.
+    pub(super) fn has_problem_below(&self, key: &str) -> bool {
+        let field = self.field(key);
+        self.reader.problems.borrow().iter().any(|(_, problem)| problem.field.starts_with(&field))
+    }
+
     /// A table found inside the value of `key`.
     pub(super) fn nested(
         &self,

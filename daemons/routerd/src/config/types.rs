@@ -7,6 +7,7 @@ use ebb_control::policies::Settings;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::tunnels::Esp;
 use crate::policy::Mechanism;
 
 /// Ports that one configuration can have.
@@ -44,6 +45,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// `[ipfix]`
     pub ipfix: FlowExport,
+    /// `[esp]`
+    pub esp: Esp,
     /// `[status]`
     pub status: StatusSocket,
 }
@@ -80,6 +83,8 @@ pub enum App {
     Count,
     /// [`ebb_apps::ipfix`].
     Ipfix,
+    /// [`ebb_apps::esp`].
+    Esp,
 }
 
 /// `[ipfix]`: how flows are counted, and who is told (crates/apps/src/ipfix).

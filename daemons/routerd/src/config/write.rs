@@ -42,6 +42,7 @@ impl Config {
         put(&mut metrics, "listen", self.metrics.listen.map(|address| address.to_string()));
         section("metrics", metrics);
         section("ipfix", plain(&self.ipfix));
+        section("esp", plain(&self.esp));
         let mut status = Table::new();
         let socket = self.status.socket.as_ref().map(|path| shown(path)).unwrap_or_default();
         put(&mut status, "socket", Some(socket));

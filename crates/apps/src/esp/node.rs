@@ -1,0 +1,356 @@
+//! The nodes: one before routing, which seals and opens, one behind it, which lets nothing out in clear.
+//!
+//! Neighbours: `policy` says what belongs into which tunnel, `encapsulate` does it. Whatever is not for a tunnel
+//! passes as it came.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
+use ebb_units::Time;
+use ebb_wire::{Ipv4, Ipv6, ethertype, is_group, link, protocol};
+
+use super::Shared;
+use super::association::Refusal;
+use super::counters::{Counted, Counters};
+use super::encapsulate::{self, Opened, Place, UDP_PORT};
+use super::policy::Ends;
+use crate::application::OWN_SOURCE;
+use crate::route;
+
+/// What is to become of a packet, by its headers alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Pass,
+    Drop(Counted),
+    Seal(usize, Place),
+    /// Tell the sender, who is to send no more than the tunnel's room.
+    TooBig(usize, Place),
+    /// The ESP header is there.
+    Open(Place, usize),
+}
+
+/// See the module.
+pub(super) struct Tunnels {
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    steps: Vec<Step>,
+}
+
+/// A packet's IP header as far as it matters here.
+struct Seen {
+    place: Place,
+    ends: Ends,
+    group: bool,
+}
+
+/// Nothing for frames that hold no whole IP header.
+fn see(packet: &Packet) -> Option<Seen> {
+    let data = packet.data();
+    let link = link(data)?;
+    let (l3, group) = (link.payload, is_group(&link.destination));
+    let bytes = &data[l3..];
+    let is_v4 = match link.ethertype {
+        ethertype::IPV4 => true,
+        ethertype::IPV6 => false,
+        _ => return None,
+    };
+    let (len, ends) = ends_of(bytes, is_v4)?;
+    Some(Seen { place: Place { l3, len, is_v4 }, ends, group })
+}
+
+/// Length and addresses of an IP packet of which at least the header is there.
+#[inline]
+fn ends_of(bytes: &[u8], is_v4: bool) -> Option<(usize, Ends)> {
+    let (len, source, destination) = if is_v4 {
+        let header = Ipv4::new(bytes)?;
+        let (source, destination) = (header.source_bits(), header.destination_bits());
+        (header.total_len(), u128::from(source), u128::from(destination))
+    } else {
+        let header = Ipv6::new(bytes)?;
+        (Ipv6::LEN + header.payload_len(), header.source_bits(), header.destination_bits())
+    };
+    Some((len, Ends { source, destination, is_v4 }))
+}
+
+impl Tunnels {
+    pub(super) fn new(shared: Arc<Shared>, counters: Arc<Counters>) -> Tunnels {
+        Tunnels { shared, counters, steps: Vec::with_capacity(2 * Batch::RECEIVE_MAX) }
+    }
+
+    fn step(&self, packet: &Packet) -> Step {
+        let Some(seen) = see(packet) else { return Step::Pass };
+        // Frames for several stations are never forwarded.
+        if seen.group {
+            return Step::Pass;
+        }
+        if let Some(step) = self.for_us(packet, &seen) {
+            return step;
+        }
+        if let Some(step) = self.outbound(packet, &seen) {
+            return step;
+        }
+        match self.shared.policy.inbound(seen.ends) {
+            Some(_) => Step::Drop(Counted::ClearIn),
+            None => Step::Pass,
+        }
+    }
+
+    /// What comes to a tunnel's own end.
+    fn for_us(&self, packet: &Packet, seen: &Seen) -> Option<Step> {
+        let address: IpAddr = match seen.ends.is_v4 {
+            true => IpAddr::V4((seen.ends.destination as u32).into()),
+            false => IpAddr::V6(seen.ends.destination.into()),
+        };
+        if !self.shared.locals.contains(&address) {
+            return None;
+        }
+        let place = seen.place;
+        let bytes = &packet.data()[place.l3..];
+        let (next, header_len, is_fragment, is_whole) = if place.is_v4 {
+            let header = Ipv4::new(bytes)?;
+            (
+                header.protocol(),
+                header.header_len(),
+                header.is_fragment(),
+                route::is_whole_v4(bytes),
+            )
+        } else {
+            let header = Ipv6::new(bytes)?;
+            (header.next_header(), Ipv6::LEN, false, place.len <= bytes.len())
+        };
+        let in_udp = next == protocol::UDP && self.shared.in_udp;
+        if next != protocol::ESP && !in_udp {
+            return None;
+        }
+        if !is_whole {
+            // Routing knows why it is to be dropped, and drops it.
+            return Some(Step::Pass);
+        }
+        if next == protocol::ESP {
+            return Some(match is_fragment {
+                true => Step::Drop(Counted::Fragments),
+                false => Step::Open(place, place.l3 + header_len),
+            });
+        }
+        let udp = bytes.get(header_len..place.len)?;
+        let is_first = !place.is_v4 || Ipv4::new(bytes)?.fragment_offset() == 0;
+        let port = udp.get(2..4).filter(|_| is_first)?;
+        if port != UDP_PORT.to_be_bytes() {
+            return None;
+        }
+        if is_fragment {
+            return Some(Step::Drop(Counted::Fragments));
+        }
+        match udp.get(8..)? {
+            [0xff] => Some(Step::Drop(Counted::Keepalives)),
+            // Not ESP (RFC 3948 section 2.2): keys are exchanged on the same port, by others.
+            [0, 0, 0, 0, ..] => Some(Step::Pass),
+            _ => Some(Step::Open(place, place.l3 + header_len + 8)),
+        }
+    }
+
+    /// What has to leave by a tunnel.
+    fn outbound(&self, packet: &Packet, seen: &Seen) -> Option<Step> {
+        let tunnel = self.shared.policy.outbound(seen.ends)?;
+        let place = seen.place;
+        let bytes = &packet.data()[place.l3..];
+        let (whole, ttl) = if place.is_v4 {
+            (route::is_whole_v4(bytes), bytes[8])
+        } else {
+            (place.len <= bytes.len() && bytes[0] >> 4 == 6, bytes[7])
+        };
+        Some(if !whole {
+            Step::Drop(Counted::Malformed)
+        } else if ttl <= 1 {
+            // Routing drops it and tells the sender.
+            Step::Pass
+        } else if place.len > usize::from(self.shared.pairs[tunnel].room) {
+            Step::TooBig(tunnel, place)
+        } else {
+            Step::Seal(tunnel, place)
+        })
+    }
+
+    fn drop(&self, packet: Packet, why: Counted, out: &mut Outputs<'_>) {
+        self.counters.add(why, 1);
+        out.drop(packet, DropReason::Application);
+    }
+
+    fn seal(
+        &self,
+        mut packet: Packet,
+        (tunnel, place): (usize, Place),
+        number: u64,
+        out: &mut Outputs<'_>,
+    ) {
+        let pair = &self.shared.pairs[tunnel];
+        if pair.out.is_spent(number) {
+            return self.drop(packet, Counted::Spent, out);
+        }
+        // Nobody behind could finish a checksum that is sealed.
+        route::finish_received(&mut packet);
+        if !encapsulate::seal(&mut packet, place, &pair.outer, &pair.out, number) {
+            return self.drop(packet, Counted::NoRoom, out);
+        }
+        packet.flags |= OWN_SOURCE;
+        self.counters.add(Counted::SealedPackets, 1);
+        self.counters.add(Counted::SealedBytes, place.len as u64);
+        out.push(0, packet);
+    }
+
+    /// Sends on what did not come in by a port: into its tunnel, if it has one.
+    fn onward(&self, packet: Packet, out: &mut Outputs<'_>) {
+        let Some(seen) = see(&packet) else { return out.push(0, packet) };
+        match self.outbound(&packet, &seen) {
+            None | Some(Step::Pass) => out.push(0, packet),
+            Some(Step::Seal(tunnel, place)) => {
+                let number = self.shared.pairs[tunnel].out.take(1);
+                self.seal(packet, (tunnel, place), number, out);
+            }
+            // An error would quote in clear what came sealed.
+            Some(Step::TooBig(..)) if self.shared.policy.inbound(seen.ends).is_some() => {
+                self.drop(packet, Counted::TooBig, out);
+            }
+            Some(Step::TooBig(tunnel, place)) => self.too_big(packet, (tunnel, place), out),
+            Some(_) => self.drop(packet, Counted::Malformed, out),
+        }
+    }
+
+    /// The error goes back in the frame of what caused it, and into a tunnel if the sender is behind one.
+    fn too_big(&self, mut packet: Packet, (tunnel, place): (usize, Place), out: &mut Outputs<'_>) {
+        let pair = &self.shared.pairs[tunnel];
+        let mut mac = [0; 6];
+        mac.copy_from_slice(&packet.data()[..6]);
+        packet.l3 = place.l3 as u8;
+        self.counters.add(Counted::TooBig, 1);
+        route::finish_received(&mut packet);
+        match route::too_big(packet, pair.room, pair.outer.local) {
+            Ok(mut error) => {
+                error.data_mut()[..6].copy_from_slice(&mac);
+                error.flags |= OWN_SOURCE;
+                self.onward(error, out);
+            }
+            Err(packet) => out.drop(packet, DropReason::Application),
+        }
+    }
+
+    fn open(&self, mut packet: Packet, place: Place, esp_at: usize, out: &mut Outputs<'_>) {
+        let Some(spi) = packet.data()[..place.l3 + place.len].get(esp_at..esp_at + 4) else {
+            return self.drop(packet, Counted::Malformed, out);
+        };
+        let spi = u32::from_be_bytes([spi[0], spi[1], spi[2], spi[3]]);
+        let into = &self.shared.into;
+        let Ok(found) = into.binary_search_by_key(&spi, |(one, _)| one.spi) else {
+            return self.drop(packet, Counted::UnknownSpi, out);
+        };
+        let (association, tunnel) = &into[found];
+        let inner = match encapsulate::open(&mut packet, place, esp_at, association) {
+            Ok(Opened::Packet(inner)) => inner,
+            Ok(Opened::Dummy) => return self.drop(packet, Counted::Dummies, out),
+            Ok(Opened::Congested) => return self.drop(packet, Counted::Congested, out),
+            Err(Refusal::Replayed) => return self.drop(packet, Counted::Replayed, out),
+            Err(Refusal::Forged) => return self.drop(packet, Counted::Forged, out),
+            Err(Refusal::Malformed) => return self.drop(packet, Counted::Malformed, out),
+        };
+        // The peer speaks for its own prefixes only (RFC 4301 section 5.2).
+        let allowed =
+            see(&packet).is_some_and(|seen| self.shared.policy.inbound(seen.ends) == Some(*tunnel));
+        if !allowed {
+            return self.drop(packet, Counted::OtherInside, out);
+        }
+        self.counters.add(Counted::OpenedPackets, 1);
+        self.counters.add(Counted::OpenedBytes, inner.len as u64);
+        self.onward(packet, out);
+    }
+}
+
+impl Node for Tunnels {
+    fn name(&self) -> &'static str {
+        "esp"
+    }
+
+    fn process(&mut self, _now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.extend(batch.iter().map(|packet| self.step(packet)));
+        if steps.iter().all(|step| *step == Step::Pass) {
+            out.forward(0, batch);
+        }
+        // Numbers are taken for a run of packets at once: workers rarely meet there.
+        let (mut number, mut run) = (0, 0);
+        for (at, packet) in batch.drain(..).enumerate() {
+            match steps[at] {
+                Step::Pass => out.push(0, packet),
+                Step::Drop(why) => self.drop(packet, why, out),
+                Step::TooBig(tunnel, place) => self.too_big(packet, (tunnel, place), out),
+                Step::Open(place, esp_at) => self.open(packet, place, esp_at, out),
+                Step::Seal(tunnel, place) => {
+                    if run == 0 {
+                        let same =
+                            |step: &&Step| matches!(step, Step::Seal(other, _) if *other == tunnel);
+                        run = steps[at..].iter().take_while(same).count() as u64;
+                        number = self.shared.pairs[tunnel].out.take(run);
+                    }
+                    self.seal(packet, (tunnel, place), number, out);
+                    (number, run) = (number + 1, run - 1);
+                }
+            }
+        }
+        steps.clear();
+        self.steps = steps;
+    }
+}
+
+/// Stands behind everything else: routing's own errors about what came out of a tunnel, for instance, have no way
+/// back into it, and quote what was secret.
+pub(super) struct Guard {
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+}
+
+impl Guard {
+    pub(super) fn new(shared: Arc<Shared>, counters: Arc<Counters>) -> Guard {
+        Guard { shared, counters }
+    }
+
+    fn stops(&self, packet: &Packet) -> bool {
+        if packet.flags & OWN_SOURCE != 0 {
+            return false;
+        }
+        let Some(seen) = see(packet) else { return false };
+        let policy = &self.shared.policy;
+        if packet.flags & Packet::ORIGINATED != 0
+            && let Some(quoted) = quoted(packet, seen.place)
+        {
+            return policy.inbound(quoted).is_some() || policy.outbound(seen.ends).is_some();
+        }
+        policy.outbound(seen.ends).is_some()
+    }
+}
+
+/// The ends of the packet that an ICMP error of the router's own is about.
+fn quoted(packet: &Packet, place: Place) -> Option<Ends> {
+    let header_len = if place.is_v4 { Ipv4::LEN } else { Ipv6::LEN };
+    let bytes = packet.data().get(place.l3 + header_len + 8..)?;
+    Some(ends_of(bytes, place.is_v4)?.1)
+}
+
+impl Node for Guard {
+    fn name(&self) -> &'static str {
+        "esp guard"
+    }
+
+    fn process(&mut self, _now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        if !batch.iter().any(|packet| self.stops(packet)) {
+            return out.forward(0, batch);
+        }
+        for packet in batch.drain(..) {
+            if self.stops(&packet) {
+                self.counters.add(Counted::ClearOut, 1);
+                out.drop(packet, DropReason::Application);
+            } else {
+                out.push(0, packet);
+            }
+        }
+    }
+}

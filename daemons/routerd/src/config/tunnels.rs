@@ -1,0 +1,309 @@
+//! `[[esp.tunnel]]`: IPsec tunnels with fixed keys, which stand in files of their own.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use ebb_apps::esp::{Algorithm, Key, Tunnel};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use zeroize::Zeroizing;
+
+use super::parse::MTU_MAX;
+use super::read::Section;
+use super::types::{App, Config};
+
+/// `[esp]`: IPsec tunnels (crates/apps/src/esp).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Esp {
+    /// `[[esp.tunnel]]`
+    #[serde(rename = "tunnel", skip_serializing_if = "Vec::is_empty")]
+    pub tunnels: Vec<EspTunnel>,
+}
+
+/// `[[esp.tunnel]]`: two security associations with one peer, and what has to go through them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EspTunnel {
+    /// Own address.
+    pub local: IpAddr,
+    /// The peer's address.
+    pub remote: IpAddr,
+    /// Destinations whose packets are encrypted, and sources whose packets must come encrypted.
+    pub remote_prefixes: Vec<IpNet>,
+    /// The other ends of those; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub local_prefixes: Vec<IpNet>,
+    /// How both directions are encrypted.
+    pub algorithm: EspAlgorithm,
+    /// Index of what is sent.
+    pub spi_out: u32,
+    /// Index of what is received.
+    pub spi_in: u32,
+    /// File with the key of what is sent. Relative paths are relative to the configuration file.
+    pub key_file_out: PathBuf,
+    /// File with the key of what is received.
+    pub key_file_in: PathBuf,
+    /// Sequence numbers that are remembered at least.
+    pub window: u32,
+    /// Whether sequence numbers have 64 bits.
+    pub extended_sequence: bool,
+    /// Whether ESP is in UDP, port 4500.
+    pub udp: bool,
+    /// Longest encrypted packet that the path carries.
+    pub mtu: u16,
+}
+
+/// `algorithm`: how a tunnel's packets are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EspAlgorithm {
+    /// RFC 4106.
+    #[serde(rename = "aes-128-gcm")]
+    Aes128Gcm,
+    /// RFC 4106.
+    #[serde(rename = "aes-256-gcm")]
+    Aes256Gcm,
+    /// RFC 7634.
+    #[serde(rename = "chacha20-poly1305")]
+    Chacha20Poly1305,
+}
+
+impl EspAlgorithm {
+    fn known(self) -> Algorithm {
+        match self {
+            EspAlgorithm::Aes128Gcm => Algorithm::Aes128Gcm,
+            EspAlgorithm::Aes256Gcm => Algorithm::Aes256Gcm,
+            EspAlgorithm::Chacha20Poly1305 => Algorithm::Chacha20Poly1305,
+        }
+    }
+}
+
+/// Least path MTU with which an IPv6 packet of the least size fits into any tunnel.
+const MTU_MIN_V6: u16 = 1400;
+/// More than any key's digits.
+const KEY_FILE_LEN_MAX: u64 = 256;
+
+/// A missing field is a problem, too.
+fn required<T>(
+    section: &Section<'_, '_>,
+    key: &str,
+    value: Option<Spanned<T>>,
+    example: &str,
+) -> Option<Spanned<T>> {
+    if value.is_none() && !section.has_problem_of(key) {
+        let remedy = format!("for example {key} = {example}");
+        section.report(key, section.span.clone(), "every tunnel needs it", &remedy);
+    }
+    value
+}
+
+fn prefixes(section: &mut Section<'_, '_>, key: &'static str) -> Option<Spanned<Vec<IpNet>>> {
+    let nets = section
+        .value::<Vec<IpNet>>(key, "expected a list of prefixes, for example [\"10.2.0.0/16\"]")?;
+    for net in nets.get_ref().iter().filter(|net| **net != net.trunc()) {
+        let remedy = format!("write \"{}\"", net.trunc());
+        section.report(key, nets.span(), &format!("{net} has bits set after its length"), &remedy);
+    }
+    Some(nets)
+}
+
+pub(super) fn esp(mut section: Section<'_, '_>) -> Esp {
+    let tunnels = section.sections("tunnel").into_iter().filter_map(tunnel).collect();
+    section.finish();
+    Esp { tunnels }
+}
+
+fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
+    const ADDRESS: &str = "expected an address, for example \"192.0.2.1\"";
+    const SPI: core::ops::RangeInclusive<i64> = 256..=u32::MAX as i64;
+    let local = section.value::<IpAddr>("local", ADDRESS);
+    let local = required(&section, "local", local, "\"192.0.2.1\"");
+    let remote = section.value::<IpAddr>("remote", ADDRESS);
+    let remote = required(&section, "remote", remote, "\"198.51.100.1\"");
+    let remote_prefixes = prefixes(&mut section, "remote_prefixes");
+    let remote_prefixes =
+        required(&section, "remote_prefixes", remote_prefixes, "[\"10.2.0.0/16\"]");
+    let local_prefixes = prefixes(&mut section, "local_prefixes");
+    let algorithm = section.value::<EspAlgorithm>(
+        "algorithm",
+        "use aes-128-gcm, aes-256-gcm or chacha20-poly1305, in quotes",
+    );
+    // RFC 4303 section 2.1: indices up to 255 are reserved.
+    let spi_out = section.number::<u32>("spi_out", SPI);
+    let spi_out = required(&section, "spi_out", spi_out, "4097");
+    let spi_in = section.number::<u32>("spi_in", SPI);
+    let spi_in = required(&section, "spi_in", spi_in, "4098");
+    let key_file_out = section.value::<PathBuf>("key_file_out", "expected a path in quotes");
+    let key_file_out = required(&section, "key_file_out", key_file_out, "\"peer-out.key\"");
+    let key_file_in = section.value::<PathBuf>("key_file_in", "expected a path in quotes");
+    let key_file_in = required(&section, "key_file_in", key_file_in, "\"peer-in.key\"");
+    let window = section.number::<u32>("window", 32..=1 << 20);
+    let extended = section.value::<bool>("extended_sequence", "use true or false");
+    let udp = section.value::<bool>("udp", "use true or false");
+    let mtu = section.number::<u16>("mtu", 576..=MTU_MAX);
+    if let (Some(local), Some(remote)) = (&local, &remote) {
+        agree(&section, (local, remote), udp.as_ref());
+    }
+    if let Some(nets) = &remote_prefixes {
+        if nets.get_ref().is_empty() {
+            section.report(
+                "remote_prefixes",
+                nets.span(),
+                "nothing goes through the tunnel",
+                "name a prefix",
+            );
+        }
+        let has_v6 = nets.get_ref().iter().any(|net| net.addr().is_ipv6());
+        if let Some(mtu) = mtu.as_ref().filter(|mtu| has_v6 && *mtu.get_ref() < MTU_MIN_V6) {
+            let message = "IPv6 packets of 1280 bytes would not fit";
+            section.report("mtu", mtu.span(), message, &format!("use at least {MTU_MIN_V6}"));
+        }
+    }
+    section.finish();
+    Some(EspTunnel {
+        local: local?.into_inner(),
+        remote: remote?.into_inner(),
+        remote_prefixes: remote_prefixes?.into_inner(),
+        local_prefixes: or(local_prefixes, Vec::new()),
+        algorithm: or(algorithm, EspAlgorithm::Aes128Gcm),
+        spi_out: spi_out?.into_inner(),
+        spi_in: spi_in?.into_inner(),
+        key_file_out: key_file_out?.into_inner(),
+        key_file_in: key_file_in?.into_inner(),
+        window: or(window, 1024),
+        extended_sequence: or(extended, false),
+        udp: or(udp, false),
+        mtu: or(mtu, 1500),
+    })
+}
+
+fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
+    value.map_or(default, Spanned::into_inner)
+}
+
+fn agree(
+    section: &Section<'_, '_>,
+    (local, remote): (&Spanned<IpAddr>, &Spanned<IpAddr>),
+    udp: Option<&Spanned<bool>>,
+) {
+    if local.get_ref().is_ipv4() != remote.get_ref().is_ipv4() {
+        let message =
+            format!("{} and {} are of two versions of IP", local.get_ref(), remote.get_ref());
+        section.report("remote", remote.span(), &message, "use addresses of one version");
+    }
+    if let Some(udp) = udp.filter(|udp| *udp.get_ref() && local.get_ref().is_ipv6()) {
+        let message = "ESP in UDP goes over IPv4 only";
+        section.report("udp", udp.span(), message, "set udp = false");
+    }
+}
+
+/// What tunnels ask of each other and of `apps`.
+pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
+    let tunnels = &config.esp.tunnels;
+    let is_used = config.router.apps.contains(&App::Esp);
+    if is_used
+        && tunnels.is_empty()
+        && !root.has_problem_of("esp.tunnel")
+        && !root.has_problem_below("esp.tunnel")
+    {
+        let message = "apps has \"esp\", but there is no tunnel";
+        root.report("esp.tunnel", 0..0, message, "add [[esp.tunnel]], or remove \"esp\" from apps");
+    }
+    if !is_used && !tunnels.is_empty() {
+        let message =
+            "there are tunnels, but apps does not have \"esp\": their packets would leave in clear";
+        root.report("router.apps", 0..0, message, "add \"esp\" to apps, or remove [[esp.tunnel]]");
+    }
+    let (mut indices, mut prefixes) = (BTreeMap::new(), BTreeMap::new());
+    for (number, tunnel) in tunnels.iter().enumerate() {
+        if let Some(other) = indices.insert(tunnel.spi_in, number) {
+            let message = format!("{} is already the index of tunnel[{other}]", tunnel.spi_in);
+            root.report(
+                &format!("esp.tunnel[{number}].spi_in"),
+                0..0,
+                &message,
+                "give each its own",
+            );
+        }
+        for net in tunnel.remote_prefixes.iter().filter(|_| tunnel.local_prefixes.is_empty()) {
+            if let Some(other) = prefixes.insert(*net, number) {
+                let message = format!("{net} already belongs to tunnel[{other}]");
+                let field = format!("esp.tunnel[{number}].remote_prefixes");
+                root.report(&field, 0..0, &message, "name it once, or give local_prefixes");
+            }
+        }
+    }
+}
+
+impl Esp {
+    /// Relative paths become relative to the configuration file's folder.
+    pub(super) fn below(&mut self, folder: &Path) {
+        for tunnel in &mut self.tunnels {
+            for file in [&mut tunnel.key_file_out, &mut tunnel.key_file_in] {
+                *file = folder.join(&*file);
+            }
+        }
+    }
+
+    /// The tunnels with their keys, read from their files.
+    ///
+    /// # Errors
+    /// With the field and the remedy, when a file cannot be read, may be read by others, or holds no key of the
+    /// algorithm's length. Nothing of a key is in the message.
+    pub fn tunnels(&self) -> Result<Vec<Tunnel>> {
+        self.tunnels.iter().enumerate().map(|(number, tunnel)| tunnel.with_keys(number)).collect()
+    }
+}
+
+impl EspTunnel {
+    fn with_keys(&self, number: usize) -> Result<Tunnel> {
+        let algorithm = self.algorithm.known();
+        let field = |name: &str| format!("esp.tunnel[{number}].{name}");
+        let key = |name: &str, file: &Path| {
+            read_key(file, algorithm)
+                .with_context(|| format!("{}: cannot use {}", field(name), file.display()))
+        };
+        let out = key("key_file_out", &self.key_file_out)?;
+        let into = key("key_file_in", &self.key_file_in)?;
+        // Both ends would use one key with the same nonces.
+        ensure!(
+            out != into,
+            "{}: both directions have the same key: make one for each (openssl rand -hex {})",
+            field("key_file_in"),
+            algorithm.key_len()
+        );
+        Ok(Tunnel {
+            local: self.local,
+            remote: self.remote,
+            remote_prefixes: self.remote_prefixes.clone(),
+            local_prefixes: self.local_prefixes.clone(),
+            algorithm,
+            out: (self.spi_out, out),
+            into: (self.spi_in, into),
+            window: self.window,
+            extended_sequence: self.extended_sequence,
+            udp: self.udp,
+            mtu: self.mtu,
+        })
+    }
+}
+
+fn read_key(file: &Path, algorithm: Algorithm) -> Result<Key> {
+    use std::io::Read as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let open = std::fs::File::open(file)
+        .with_context(|| format!("create the file: openssl rand -hex {}", algorithm.key_len()))?;
+    let about = open.metadata().context("it cannot be examined")?;
+    ensure!(about.is_file(), "it is not a file");
+    // Of the opened file: another may have its name by now.
+    ensure!(
+        about.mode() & 0o007 == 0,
+        "other users may read or change it: chmod o= {}",
+        file.display()
+    );
+    ensure!(about.len() <= KEY_FILE_LEN_MAX, "it is too long to be a key in hexadecimal digits");
+    let mut text = Zeroizing::new(String::with_capacity(KEY_FILE_LEN_MAX as usize + 1));
+    open.take(KEY_FILE_LEN_MAX).read_to_string(&mut text).context("it cannot be read")?;
+    Ok(Key::from_hex(&text, algorithm)?)
+}
