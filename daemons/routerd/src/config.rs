@@ -26,7 +26,6 @@ use std::path::Path;
 
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};
-pub use tunnels::{Esp, EspAlgorithm, EspTunnel};
 pub use types::*;
 
 impl Config {

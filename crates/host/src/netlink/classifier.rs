@@ -5,13 +5,13 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use libc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
+use libc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
 
 use super::abi::{CREATE, EXCLUSIVE};
+use super::ask::{Answer, Asker};
 use super::frame::{Builder, attributes, string_of};
-use super::policy::{Asker, all_filters_at, filters_at};
 use super::requests::Requests;
-use super::types::Error;
+use super::types::{Error, Result};
 
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
@@ -27,6 +27,8 @@ const INGRESS: u32 = 0xffff_fff2;
 const EGRESS: u32 = 0xffff_fff3;
 /// Behind everybody else's: smaller ones come first.
 const PRIORITY: u32 = 0xffff;
+/// An interface or discipline that has gone since it was listed has no filters.
+const ABSENT: &[i32] = &[libc::EOPNOTSUPP, libc::ENODEV];
 /// By which the filter is told from others'.
 const NAME: &str = "ebb";
 
@@ -88,7 +90,7 @@ pub fn remove_place(link: u32) -> io::Result<()> {
     let mut empty = true;
     let listed = Asker::open(libc::NETLINK_ROUTE).and_then(|mut asker| {
         for parent in [INGRESS, EGRESS] {
-            empty &= filters_at(&mut asker, link, parent)?.is_empty();
+            empty &= others_at(&mut asker, link, parent)?.is_empty();
         }
         Ok(())
     });
@@ -119,7 +121,7 @@ pub fn attach(link: u32, program: BorrowedFd<'_>) -> io::Result<()> {
 /// When the kernel refuses.
 pub fn is_attached(link: u32) -> io::Result<bool> {
     let listed = Asker::open(libc::NETLINK_ROUTE)
-        .and_then(|mut asker| all_filters_at(&mut asker, link, INGRESS));
+        .and_then(|mut asker| filters_at(&mut asker, link, INGRESS));
     let listed = listed.map_err(system)?;
     Ok(listed.iter().any(|(_, body)| is_own(body)))
 }
@@ -142,6 +144,22 @@ fn gone_is_well(result: io::Result<()>) -> io::Result<()> {
         }
         result => result,
     }
+}
+
+/// `struct tcmsg` of a request for an interface's filters below `parent`.
+pub(super) fn filters_of(link: u32, parent: u32) -> [u8; 20] {
+    tcmsg(link, 0, parent, 0)
+}
+
+fn filters_at(asker: &mut Asker, link: u32, parent: u32) -> Result<Answer> {
+    asker.dump("filters", ABSENT, (RTM_GETTFILTER, &filters_of(link, parent)))
+}
+
+/// The filters of an interface below `parent` but that of [`attach`].
+pub(super) fn others_at(asker: &mut Asker, link: u32, parent: u32) -> Result<Answer> {
+    let mut filters = filters_at(asker, link, parent)?;
+    filters.retain(|(_, body)| !is_own(body));
+    Ok(filters)
 }
 
 /// Whether a filter, from its message's body, is the one of [`attach`]: the kernel lists it twice, first as the

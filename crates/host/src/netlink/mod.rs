@@ -11,6 +11,7 @@
 //! full table's dump may.
 
 mod abi;
+mod ask;
 pub mod classifier;
 mod features;
 mod frame;

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use ebb_control::policies::{ModelSettings, NAMES, Settings};
-use ebb_graph::{FRAME_LEN, HEADROOM};
 use ebb_scenario::{Check, Invalid};
 use ipnet::IpNet;
 use toml::Spanned;
@@ -18,13 +17,10 @@ use super::read::{Reader, Section};
 use super::statics;
 use super::tunnels;
 use super::types::{
-    App, Checksums, Config, Governor, Kernel, Limits, Metrics, Moderation, PacketPath, Port, Power,
-    Redirect, Router, StatusSocket, Vlan, Xdp, ZeroCopy,
+    App, Checksums, Config, Governor, Kernel, Limits, MTU_MAX, Metrics, Moderation, PacketPath,
+    Port, Power, Redirect, Router, StatusSocket, Vlan, Xdp, ZeroCopy,
 };
 use crate::policy::Mechanism;
-
-/// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
-pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
 
 /// How long a packet may wait for the sake of energy, unless the file says otherwise.
 const LATENCY_BUDGET_US: u32 = 200;

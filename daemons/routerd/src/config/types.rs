@@ -4,11 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ebb_control::policies::Settings;
+use ebb_graph::{FRAME_LEN, HEADROOM};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::tunnels::Esp;
 use crate::policy::Mechanism;
+
+/// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
+pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
 
 /// Ports that one configuration can have.
 pub const PORTS_MAX: usize = 32;
@@ -418,4 +421,58 @@ impl Config {
             port.vlan.iter().any(|vlan| vlan.id == id).then_some((index, id))
         })
     }
+}
+
+/// `[esp]`: IPsec tunnels (crates/apps/src/esp).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Esp {
+    /// `[[esp.tunnel]]`
+    #[serde(rename = "tunnel", skip_serializing_if = "Vec::is_empty")]
+    pub tunnels: Vec<EspTunnel>,
+}
+
+/// `[[esp.tunnel]]`: two security associations with one peer, and what has to go through them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EspTunnel {
+    /// Own address.
+    pub local: IpAddr,
+    /// The peer's address.
+    pub remote: IpAddr,
+    /// Destinations whose packets are encrypted, and sources whose packets must come encrypted.
+    pub remote_prefixes: Vec<IpNet>,
+    /// The other ends of those; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub local_prefixes: Vec<IpNet>,
+    /// How both directions are encrypted.
+    pub algorithm: EspAlgorithm,
+    /// Index of what is sent.
+    pub spi_out: u32,
+    /// Index of what is received.
+    pub spi_in: u32,
+    /// File with the key of what is sent. Relative paths are relative to the configuration file.
+    pub key_file_out: PathBuf,
+    /// File with the key of what is received.
+    pub key_file_in: PathBuf,
+    /// Sequence numbers that are remembered at least.
+    pub window: u32,
+    /// Whether sequence numbers have 64 bits.
+    pub extended_sequence: bool,
+    /// Whether ESP is in UDP, port 4500.
+    pub udp: bool,
+    /// Longest encrypted packet that the path carries.
+    pub mtu: u16,
+}
+
+/// `algorithm`: how a tunnel's packets are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EspAlgorithm {
+    /// RFC 4106.
+    #[serde(rename = "aes-128-gcm")]
+    Aes128Gcm,
+    /// RFC 4106.
+    #[serde(rename = "aes-256-gcm")]
+    Aes256Gcm,
+    /// RFC 7634.
+    #[serde(rename = "chacha20-poly1305")]
+    Chacha20Poly1305,
 }

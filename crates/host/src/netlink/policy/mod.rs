@@ -1,7 +1,6 @@
 //! The kernel's own policy on forwarded packets: rules, switches, transforms, packet filters,
 //! traffic control. Read whole, source by source; [`Watch`] says when to read again.
 
-mod ask;
 mod expressions;
 mod legacy;
 mod netfilter;
@@ -13,13 +12,11 @@ mod types;
 mod watch;
 mod xfrm;
 
-pub(super) use ask::Asker;
 pub use types::{
     Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place,
     Range, Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
 };
 pub use watch::Watch;
-pub(super) use watch::{all_filters_at, filters_at};
 
 #[cfg(test)]
 mod tests {

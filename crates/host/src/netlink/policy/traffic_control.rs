@@ -112,14 +112,6 @@ impl Queueing {
     }
 }
 
-/// `struct tcmsg` of a request for an interface's filters below `parent`.
-pub(super) fn filters_of(link: u32, parent: u32) -> [u8; 20] {
-    let mut fixed = [0; 20];
-    fixed[4..8].copy_from_slice(&link.to_ne_bytes());
-    fixed[12..16].copy_from_slice(&parent.to_ne_bytes());
-    fixed
-}
-
 /// Of `u32`: class, tables of hashes, what is compared, the incoming interface, counts; actions. Not the mark, which
 /// other parts of the kernel set.
 const U32_OPTIONS: [u16; 10] = [1, 2, 3, 4, 5, 6, 8, 9, 11, 12];
@@ -176,6 +168,7 @@ fn are_plain_actions(list: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::classifier::filters_of;
     use super::super::super::frame::Builder;
     use super::*;
 

@@ -9,11 +9,11 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use super::super::abi::{AF_INET, AF_INET6};
+use super::super::ask::{ABSENT, Answer, Asker, UNNUMBERED};
 use super::super::classifier;
 use super::super::frame::{Builder, Fault, Messages, Parsed};
 use super::super::socket::{Received, Socket};
 use super::super::types::{Error, Result};
-use super::ask::{ABSENT, Answer, Asker, UNNUMBERED};
 use super::types::{
     Chain, Discipline, Expression, Hook, Place, Rule, Ruleset, Source, Switches, Transforms,
 };
@@ -21,7 +21,6 @@ use super::{expressions, legacy, netfilter, rules, sets, switches, traffic_contr
 
 const GET_RULE: u16 = 34;
 const GET_QDISC: u16 = 38;
-const GET_FILTER: u16 = 46;
 const GET_SWITCHES: u16 = 82;
 
 const XFRM: i32 = 6;
@@ -42,8 +41,6 @@ const SETS_MAX: usize = 32_768;
 /// Datagrams that one call reads.
 const POLL_MAX: usize = 256;
 const RECEIVE_BUFFER: usize = 1 << 20;
-/// An interface or discipline that has gone since it was listed has no filters.
-const FILTERS_ABSENT: &[i32] = &[libc::EOPNOTSUPP, libc::ENODEV];
 
 /// The kernel's policy in the network namespace in which it was opened.
 ///
@@ -341,7 +338,7 @@ impl Watch {
 
     fn filters_at(&mut self, link: u32, parent: Option<u32>) -> Result<Answer> {
         let Some(parent) = parent else { return Ok(Answer::new()) };
-        filters_at(&mut self.ask_route, link, parent)
+        classifier::others_at(&mut self.ask_route, link, parent)
     }
 
     /// Whether rules of packet filters may have changed since [`Watch::changed`] was called last.
@@ -358,23 +355,6 @@ impl Watch {
         }
         drained.map(|()| announced)
     }
-}
-
-/// The filters of an interface below `parent` that are not our own.
-pub(in super::super) fn filters_at(asker: &mut Asker, link: u32, parent: u32) -> Result<Answer> {
-    let mut filters = all_filters_at(asker, link, parent)?;
-    filters.retain(|(_, body)| !classifier::is_own(body));
-    Ok(filters)
-}
-
-/// All filters of an interface below `parent`.
-pub(in super::super) fn all_filters_at(
-    asker: &mut Asker,
-    link: u32,
-    parent: u32,
-) -> Result<Answer> {
-    let fixed = traffic_control::filters_of(link, parent);
-    asker.dump("filters", FILTERS_ABSENT, (GET_FILTER, &fixed))
 }
 
 /// The rules of all chains, and the elements of sets that nobody can change, and of those that rules of chains ask that

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::super::abi::{ACK, DONE, DUMP, DUMP_INTERRUPTED, ERROR, REQUEST};
-use super::super::frame::{Builder, Header, Messages};
-use super::super::socket::{Received, Socket, acknowledged};
-use super::super::types::{Error, Result};
+use super::abi::{ACK, DONE, DUMP, DUMP_INTERRUPTED, ERROR, REQUEST};
+use super::frame::{Builder, Header, Messages};
+use super::socket::{Received, Socket, acknowledged};
+use super::types::{Error, Result};
 
 const ATTEMPTS_MAX: u32 = 8;
 
@@ -16,14 +16,14 @@ pub(super) const ABSENT: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
 pub(super) const UNNUMBERED: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT, libc::EINVAL];
 
 /// The messages of an answer: their kinds and bodies.
-pub(in super::super) type Answer = Vec<(Header, Vec<u8>)>;
+pub(super) type Answer = Vec<(Header, Vec<u8>)>;
 
 /// A socket for requests of one protocol.
 #[derive(Debug)]
-pub(in super::super) struct Asker(Socket);
+pub(super) struct Asker(Socket);
 
 impl Asker {
-    pub(in super::super) fn open(protocol: i32) -> Result<Asker> {
+    pub(super) fn open(protocol: i32) -> Result<Asker> {
         Ok(Asker(Socket::open_protocol(protocol, false)?))
     }
 
