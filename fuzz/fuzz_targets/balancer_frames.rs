@@ -18,7 +18,7 @@ fn topology() -> Topology {
         probe_macs: (0..2).map(|balancer| [2, 0, 0, 2, balancer, side]).collect(),
     };
     let macs = vec![[2, 0, 0, 1, 0, 0], [2, 0, 0, 1, 0, 1]];
-    let back_end = BackEnd { name: "r".to_owned(), macs, weight: 1 };
+    let back_end = BackEnd { name: "r".to_owned(), macs, weight: 1, capacity_pps: 1e6 };
     Topology::new(vec![side(0), side(1)], vec![back_end], 0)
 }
 
