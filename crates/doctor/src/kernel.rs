@@ -8,7 +8,9 @@ const LINKS: (u32, u32) = (5, 9);
 const UNLIMITED: (u32, u32) = (5, 11);
 /// The kernel tells which drivers can do what.
 const FEATURES: (u32, u32) = (6, 3);
-/// The kernel path before the network stack.
+/// Another process can map the rings of a socket.
+const INHERITED: (u32, u32) = (6, 5);
+/// Links before the network stack.
 const TCX: (u32, u32) = (6, 6);
 /// Pairs of interfaces for containers.
 const NETKIT: (u32, u32) = (6, 7);
@@ -38,12 +40,15 @@ fn version(machine: &Machine) -> Finding {
         let meaning = "an XDP program would stay behind when Ebb is killed: Ebb needs Linux 5.9";
         Finding::new(id, State::Problem, text).meaning(meaning).remedy(newer)
     } else if release < TCX {
-        let meaning = if release < FEATURES {
-            "no kernel path: before Linux 6.6 all packets need workers, and before 6.3 the kernel does not tell what \
-             drivers can do"
-        } else {
-            "no kernel path before the network stack (Linux 6.6): such ports need workers"
-        };
+        let mut meaning = "before Linux 6.6 packets of VLANs and of a firewall's connections are the network stack's \
+            on the kernel path"
+            .to_owned();
+        if release < INHERITED {
+            meaning += "; before 6.5 a running router cannot be upgraded, only restarted";
+        }
+        if release < FEATURES {
+            meaning += "; before 6.3 the kernel does not tell what drivers can do";
+        }
         Finding::new(id, State::Warning, text).meaning(meaning).remedy(newer)
     } else {
         Finding::ok(id, text)
@@ -56,7 +61,13 @@ type BuildOption = (&'static str, &'static str, (u32, u32), State, &'static str)
 const OPTIONS: [BuildOption; 5] = [
     ("kernel.bpf", "BPF_SYSCALL", (0, 0), State::Problem, "no packet is forwarded by Ebb"),
     ("kernel.af_xdp", "XDP_SOCKETS", (0, 0), State::Problem, "workers cannot receive packets"),
-    ("kernel.tcx", "NET_XGRESS", TCX, State::Warning, "ports of virtual links need workers"),
+    (
+        "kernel.tcx",
+        "NET_XGRESS",
+        TCX,
+        State::Note,
+        "the kernel path's program is a filter of traffic control (sch_ingress, cls_bpf)",
+    ),
     ("kernel.netkit", "NETKIT", NETKIT, State::Note, "containers have to use veth"),
     (
         "kernel.busy_poll",
