@@ -487,7 +487,16 @@ fn a_plan_writes_the_cluster_that_runs() {
         &["member[0].keep.bridges", "`m1` has 1 of 2"],
     );
     refused(site, "[member.balancer]", "[member.other]", &["no member is a balancer"]);
+    refused(
+        site,
+        "[[member]]",
+        "[policy]\nspares = 3\n[[member]]",
+        &["policy.spares", "the plan says"],
+    );
+    refused(site, "weak = 2", "wesk = 2", &["member[0].hosts.wesk", "the catalogue has"]);
+    refused(site, "hosts = {", "# {", &["member[0].hosts", "not how many"]);
     let plan = "cluster-plan-run.toml";
+    refused(plan, "design-v", "design-x", &["no design `design-x`", "expected one of"]);
     let unit = &["cluster-servers.csv", "capacity_pps", "--packets"];
     refused(plan, "packets = \"imix\"", "", unit);
     refused(plan, "\"imix\"", "\"big\"", &["packets", "\"imix\" or a length"]);

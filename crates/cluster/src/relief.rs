@@ -29,7 +29,7 @@ pub fn weights_of(capacities: &[f64]) -> Vec<u32> {
     capacities.iter().map(|one| (one / most * 1e6).round().max(1.0) as u32).collect()
 }
 
-/// One back-end's part: its load, and its slots that have some, the heaviest first.
+/// One back-end's part: its load, and its slots that have some, the heaviest last.
 struct Part {
     load: f64,
     capacity: f64,
@@ -77,7 +77,7 @@ pub fn relief(table: &SteeringTable, loads: &[f64], capacities: &[f64]) -> Vec<(
         return Vec::new();
     }
     for part in &mut parts {
-        part.slots.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        part.slots.sort_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
     }
     let mut moves = Vec::new();
     while let Some((from, to)) = ends(&parts) {
@@ -104,12 +104,12 @@ fn next(
 ) -> Option<(usize, usize)> {
     let (full, empty) = (&parts[from], &parts[to]);
     let room = (full.load - mean * full.capacity).min(mean * empty.capacity - empty.load);
-    let fits = full.slots.partition_point(|(_, load)| *load > room);
-    if fits < full.slots.len() {
-        return Some((fits, to));
+    let fits = full.slots.partition_point(|(_, load)| *load <= room);
+    if let Some(heaviest) = fits.checked_sub(1) {
+        return Some((heaviest, to));
     }
     let most = full.used();
-    let ends = [full.slots.len().checked_sub(1)?, 0];
+    let ends = [0, full.slots.len().checked_sub(1)?];
     ends.into_iter().find_map(|at| {
         let load = full.slots[at].1;
         let others = rows.iter().copied().filter(|row| *row != from);

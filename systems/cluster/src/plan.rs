@@ -246,8 +246,18 @@ impl Problem {
             let at = designs.iter().position(|design| design.name == "design-v");
             designs[at.expect("one of the designs")] = self.by_program(&fleet, levels, progress)?;
         }
+        self.chosen(&designs)?;
         let plan = self.judged(&fleet, (&demand, &outlook), &designs, least);
         Ok(Solved { plan, demand, fleet, bought, designs, wide: outlook.is_wide() })
+    }
+
+    /// The design that runs.
+    pub(crate) fn chosen<'d>(&self, designs: &'d [Design]) -> Result<&'d Design, Invalid> {
+        designs.iter().find(|design| design.name == self.design).ok_or_else(|| {
+            let names: Vec<&str> = designs.iter().map(|design| design.name).collect();
+            let what = format!("there is no design `{}`", self.design);
+            Invalid::new("design", what, format!("expected one of {}", names.join(", ")))
+        })
     }
 
     #[cfg(feature = "solver")]

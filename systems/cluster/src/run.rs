@@ -1,6 +1,6 @@
 //! From a plan to a cluster that runs: the design's servers as back-ends, and the file for `ebb cluster run`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_control::cluster::ClusterSettings;
 use ebb_scenario::{Check, Document, Files, Invalid, Progress, ScenarioError};
@@ -36,6 +36,8 @@ pub struct BackEnd {
 pub struct Planned {
     /// Its name.
     pub design: String,
+    /// The catalogue's groups of servers.
+    pub groups: Vec<String>,
     /// Its servers.
     pub back_ends: Vec<BackEnd>,
     /// What the policy heeds: reserve and spares.
@@ -98,6 +100,8 @@ impl Problem {
         progress: &dyn Progress,
     ) -> Result<Planned, ClusterError> {
         let solved = self.solve(files, progress)?;
+        let remedy = "remove `growth`, `years` and `alternative`: one day is compared";
+        Invalid::unless(!solved.wide, "years", "the plan is for several demands", remedy)?;
         self.in_packets(&solved)
     }
 
@@ -107,12 +111,7 @@ impl Problem {
             let what = "is missing: the live cluster counts packets per second";
             Invalid::new("packets", what, remedy)
         })?;
-        let found = solved.designs.iter().find(|design| design.name == self.design);
-        let design = found.ok_or_else(|| {
-            let names: Vec<&str> = solved.designs.iter().map(|design| design.name).collect();
-            let what = format!("there is no design `{}`", self.design);
-            Invalid::new("design", what, format!("expected one of {}", names.join(", ")))
-        })?;
+        let design = self.chosen(&solved.designs)?;
         let mut back_ends = Vec::new();
         for (group, count) in solved.bought.iter().zip(&design.counts) {
             back_ends.extend((0..*count).map(|number| BackEnd {
@@ -124,6 +123,12 @@ impl Problem {
                 wake_s: group.wake_s,
             }));
         }
+        let mut names = BTreeSet::new();
+        for one in &back_ends {
+            let what = format!("two groups would have servers named `{}`", one.name);
+            let remedy = "give groups names that differ by more than blanks and slashes";
+            Invalid::unless(names.insert(&one.name), "catalogue", what, remedy)?;
+        }
         let settings = ClusterSettings {
             headroom: self.headroom,
             spares: u32::from(self.spare),
@@ -134,6 +139,7 @@ impl Problem {
         let answer = &solved.plan.designs[design.name];
         Ok(Planned {
             design: self.design.clone(),
+            groups: solved.bought.iter().map(|group| group.name.clone()).collect(),
             back_ends,
             settings,
             policy: POLICY,
@@ -215,8 +221,22 @@ impl Site {
         let balances = self.member.iter().any(|member| member.rest.contains_key("balancer"));
         let remedy = "add [member.balancer] with `outside` and `inside` to one of them";
         Invalid::unless(balances, "member", "no member is a balancer", remedy)?;
+        let policy = self.rest.get("policy").and_then(Value::as_table);
+        for name in ["name", "headroom", "spares"] {
+            let absent = policy.is_none_or(|policy| !policy.contains_key(name));
+            let remedy = "remove it: the plan says it";
+            Invalid::unless(absent, format!("policy.{name}"), "is there already", remedy)?;
+        }
         for (index, member) in self.member.iter().enumerate() {
+            let idle = member.keep.is_empty() || !member.hosts.is_empty();
+            let what = format!("`{}` says how it keeps servers and not how many", member.name);
+            let remedy = "add `hosts = { GROUP = COUNT }`";
+            Invalid::unless(idle, format!("member[{index}].hosts"), what, remedy)?;
             for group in member.hosts.keys() {
+                let field = format!("member[{index}].hosts.{group}");
+                let remedy = format!("the catalogue has {}", planned.groups.join(", "));
+                let there = planned.groups.contains(group);
+                Invalid::unless(there, field, "is no group of the catalogue", remedy)?;
                 let known = planned.back_ends.iter().any(|one| one.group == *group);
                 let keeps = known && member.keep.is_empty();
                 let field = format!("member[{index}].keep");

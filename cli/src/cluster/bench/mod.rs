@@ -34,12 +34,12 @@ Examples:
   sudo ebb cluster bench scaling --share 0.1 --seconds 3
   sudo ebb cluster bench isolation binding --out /tmp/bench
 
-Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes, or --packets, from one
-side to the other, more than can be forwarded. The median of the turns' ratios confirms or refutes a rule of
+Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes, or --packets,
+from one side to the other, more than can be forwarded. The median of the turns' ratios confirms or refutes a rule of
 Li 2012; it is undecided where the setups differ by less than 5 % or the turns disagree. Back-ends are network
 namespaces with kernel threads of their own, which are bound, weighted and limited like those of a guest.
-JSON: setups.NAME has kpps (median, least, most, runs) and mbps, scaling the throughput by number of back-ends, rules
-the verdicts, costs the processor time per packet and thread, skipped what this machine cannot run.
+JSON: setups.NAME has kpps (median, least, most, runs) and mbps, scaling the throughput by number of back-ends,
+rules the verdicts, costs the processor time per packet and thread, skipped what this machine cannot run.
 
 Cases: scaling, balancers, isolation, links, binding, priority, small-routers, front, guests.
 Exit status: 0 when anything was measured; cases that were not are listed with the reason.")]

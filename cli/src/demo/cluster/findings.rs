@@ -7,7 +7,6 @@ use ebb_units::Time;
 use serde_json::json;
 
 use super::ClusterDemo;
-use super::planned;
 use super::play::{BackEnd, Played, settings};
 use super::twin::{self, WITHIN};
 
@@ -161,7 +160,11 @@ pub(super) fn table(played: &Played) -> Report {
 }
 
 /// Everything, for people and for programs.
-pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
+pub(super) fn report(
+    demo: &ClusterDemo,
+    played: &Played,
+    compared: Option<Report>,
+) -> Result<Report> {
     let fate = fate(played);
     let energy = energy(played);
     let points = over_time(played);
@@ -237,8 +240,7 @@ pub(super) fn report(demo: &ClusterDemo, played: &Played) -> Result<Report> {
         .figure("missed_by_generator", played.missed)
         .figure("leaders", leaders)
         .figure("balancer", serde_json::to_value(counters).expect("numbers"));
-    if demo.planned.is_some() {
-        let compared = planned::compared(demo, played)?;
+    if let Some(compared) = compared {
         let figure = compared.figures["planned"].clone();
         report = report.figure("planned", figure);
         for section in compared.sections {

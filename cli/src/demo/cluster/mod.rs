@@ -114,12 +114,14 @@ impl ClusterDemo {
             say("Interrupted before the day was over; there is nothing to report.")?;
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        let report = findings::report(&self, &played)?;
+        let compared = planned::compared(&self, &played)?;
+        let shown = compared.as_ref().map(|report| report.to_terminal(&Terminal::of_stdout()));
+        let report = findings::report(&self, &played, compared)?;
         report.save(&self.report).context("cannot write the report")?;
         say(&format!(
             "\n{}\n{}{}\n\nReport: {}",
             findings::table(&played).to_terminal(&Terminal::of_stdout()),
-            planned::compared(&self, &played)?.to_terminal(&Terminal::of_stdout()),
+            shown.unwrap_or_default(),
             findings::verdict(&played),
             self.report.join("report.html").display()
         ))?;

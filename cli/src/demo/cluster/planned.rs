@@ -101,9 +101,9 @@ fn steps(samples: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// Plan, simulation and live day side by side; nothing without a plan.
-pub(super) fn compared(demo: &ClusterDemo, played: &Played) -> Result<Report> {
+pub(super) fn compared(demo: &ClusterDemo, played: &Played) -> Result<Option<Report>> {
+    let Some(day) = &demo.planned else { return Ok(None) };
     let report = Report::new("The plan, the simulator, the live day");
-    let Some(day) = &demo.planned else { return Ok(report) };
     let twin = twin::simulated(demo, &played.back_ends, settings(demo), None)?;
     let fate = fate(played);
     let mean = day.steps.iter().sum::<f64>() / day.steps.len() as f64;
@@ -149,7 +149,7 @@ pub(super) fn compared(demo: &ClusterDemo, played: &Played) -> Result<Report> {
     figures.insert("scale".to_owned(), json!(day.scale));
     figures.insert("within".to_owned(), json!(WITHIN));
     figures.insert("agrees".to_owned(), json!(agrees));
-    Ok(report
+    let report = report
         .table(table)
         .text(format!(
             "Rates and capacities are {:.3} of the plan's, and the day passes in {:.0} s. Energy is modelled in all \
@@ -159,5 +159,6 @@ pub(super) fn compared(demo: &ClusterDemo, played: &Played) -> Result<Report> {
             100.0 * WITHIN,
             if agrees { "they are" } else { "they are not" },
         ))
-        .figure("planned", serde_json::Value::Object(figures)))
+        .figure("planned", serde_json::Value::Object(figures));
+    Ok(Some(report))
 }

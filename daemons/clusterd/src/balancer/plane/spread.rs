@@ -53,7 +53,7 @@ impl Plane {
     /// it, and with that the sum: of a back-end's capacity it counts its own part.
     pub(super) fn relieve(&mut self, now: Time) {
         let Some(loads) = self.asked.take(now) else { return };
-        let balancers = self.topology.balancers() as f64;
+        let balancers = 1.0 + self.peers.alive().len() as f64;
         let back_ends = self.topology.back_ends.iter();
         let capacities: Vec<f64> = back_ends.map(|one| one.capacity_pps / balancers).collect();
         let moves = self.logic.relieve(&loads, &capacities);
