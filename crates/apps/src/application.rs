@@ -13,6 +13,10 @@ use ebb_units::Time;
 /// its source: no reverse-path filter is asked.
 pub(crate) const OWN_SOURCE: u8 = 8;
 
+/// Bit of [`Packet::flags`] of what came in a tunnel, whose peer vouches for its source: no reverse-path filter is
+/// asked, as Linux asks none of packets that IPsec has opened (`__fib_validate_source`).
+pub(crate) const OPENED: u8 = 16;
+
 /// A packet application: what all workers share of it, out of which each gets its own nodes.
 ///
 /// Nodes send packets on by output 0, to the kernel ([`Outputs::kernel`]), or drop them

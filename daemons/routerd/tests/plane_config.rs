@@ -3,6 +3,7 @@
 
 use ebb_routerd::config::{Change, Config, ConfigError, StaticTarget};
 use proptest::prelude::*;
+use std::path::Path;
 
 fn problems(text: &str) -> String {
     match Config::from_str("router.toml", text) {
@@ -193,6 +194,42 @@ spi_in = 4098
 key_file_out = "out.key"
 key_file_in = "in.key"
 "#;
+
+/// One key begins with one nonce: not for two directions, of whichever tunnels.
+#[test]
+fn no_key_is_used_twice() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-key-twice");
+    std::fs::create_dir_all(&place).expect("a directory");
+    let write = |name: &str, byte: &str| {
+        let path = place.join(name);
+        std::fs::write(&path, byte.repeat(20)).expect("a file");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+    };
+    let at = |name: &str| format!("\"{}\"", place.join(name).display());
+    let first = TUNNEL.replace("\"out.key\"", &at("a")).replace("\"in.key\"", &at("b"));
+    let second = first[first.find("[[esp").expect("a tunnel")..]
+        .replace("198.51.100.1", "198.51.100.2")
+        .replace("10.2.", "10.3.")
+        .replace("4098", "4099")
+        .replace(&at("a"), &at("c"))
+        .replace(&at("b"), &at("d"));
+    let config = Config::from_str("a", &(first + &second)).expect("two tunnels");
+    for (name, byte) in [("a", "a1"), ("b", "b2"), ("c", "c3"), ("d", "d4")] {
+        write(name, byte);
+    }
+    config.check_files().expect("four keys");
+    for (name, byte, field, other) in [
+        ("b", "a1", "[0].key_file_in", "[0].key_file_out"),
+        ("d", "b2", "[1].key_file_in", "[0].key_file_in"),
+    ] {
+        write(name, byte);
+        let said = format!("{:#}", config.check_files().expect_err("a key twice"));
+        let wanted = format!("esp.tunnel{field}: the key is that of esp.tunnel{other}");
+        assert!(said.starts_with(&wanted), "{said}");
+        write(name, if name == "b" { "b2" } else { "d4" });
+    }
+}
 
 #[test]
 fn a_tunnel_is_read_and_written_and_waits_for_a_restart() {

@@ -15,7 +15,7 @@ use super::association::Refusal;
 use super::counters::{Counted, Counters};
 use super::encapsulate::{self, Opened, Place, UDP_PORT};
 use super::policy::Ends;
-use crate::application::OWN_SOURCE;
+use crate::application::{OPENED, OWN_SOURCE};
 use crate::route;
 
 /// What is to become of a packet, by its headers alone.
@@ -87,13 +87,14 @@ impl Tunnels {
         if let Some(step) = self.for_us(packet, &seen) {
             return step;
         }
-        if let Some(step) = self.outbound(packet, &seen) {
-            return step;
+        let (from, to) =
+            (self.shared.policy.inbound(seen.ends), self.shared.policy.outbound(seen.ends));
+        // What claims to come from behind one peer is not sealed for another; within one tunnel's prefixes, the way
+        // out is meant.
+        if from.is_some() && from != to {
+            return Step::Drop(Counted::ClearIn);
         }
-        match self.shared.policy.inbound(seen.ends) {
-            Some(_) => Step::Drop(Counted::ClearIn),
-            None => Step::Pass,
-        }
+        self.outbound(packet, &seen).unwrap_or(Step::Pass)
     }
 
     /// What comes to a tunnel's own end.
@@ -259,6 +260,7 @@ impl Tunnels {
         if !allowed {
             return self.drop(packet, Counted::OtherInside, out);
         }
+        packet.flags |= OPENED;
         self.counters.add(Counted::OpenedPackets, 1);
         self.counters.add(Counted::OpenedBytes, inner.len as u64);
         self.onward(packet, out);

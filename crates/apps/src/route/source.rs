@@ -7,7 +7,7 @@ use ebb_graph::{DropReason, Packet};
 use super::forward::Verdict;
 use super::table::{Kind, NextHop, Table};
 use super::{InterfaceId, ReversePath};
-use crate::application::OWN_SOURCE;
+use crate::application::{OPENED, OWN_SOURCE};
 
 /// Bits of [`Packet::flags`] by which the first node asks the second for a filter.
 const STRICT: u8 = 64;
@@ -23,10 +23,11 @@ pub(super) fn mark(packet: &mut Packet, mode: ReversePath) {
     };
 }
 
-/// Whether a packet is to be filtered; messages of our own are not.
+/// Whether a packet is to be filtered; messages of our own and what came in a tunnel are not.
 #[inline]
 pub(super) fn asked(packet: &Packet) -> bool {
-    packet.flags & (STRICT | LOOSE) != 0 && packet.flags & (Packet::ORIGINATED | OWN_SOURCE) == 0
+    let vouched = Packet::ORIGINATED | OWN_SOURCE | OPENED;
+    packet.flags & (STRICT | LOOSE) != 0 && packet.flags & vouched == 0
 }
 
 /// What becomes of a packet, given the way back to its source; `None`: it goes on.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ebb_apps::Application;
 use ebb_apps::esp::{Algorithm, Esp, Key, Tunnel};
-use ebb_apps::route::RouteLimits;
+use ebb_apps::route::{ReversePath, RouteLimits};
 use ebb_graph::DropReason;
 use ebb_wire::{Ipv4, Ipv6, Template, checksum, ethertype, link};
 use harness::{IN, Left, Router, SENDER_MAC, ip, net, own_mac, template};
@@ -74,11 +74,11 @@ fn tunnel(kind: Kind, is_near: bool) -> Tunnel {
 
 impl End {
     fn new(kind: Kind, is_near: bool) -> End {
-        End::of(tunnel(kind, is_near))
+        End::of(&[tunnel(kind, is_near)])
     }
 
-    fn of(tunnel: Tunnel) -> End {
-        let esp = Arc::new(Esp::new(1, &[tunnel], Duration::from_secs(1_800_000_000)));
+    fn of(tunnels: &[Tunnel]) -> End {
+        let esp = Arc::new(Esp::new(1, tunnels, Duration::from_secs(1_800_000_000)));
         let applications: [Arc<dyn Application>; 1] = [esp.clone()];
         let mut router = Router::around(&RouteLimits::default(), &applications);
         // Where packets go that came out of the tunnel, at the far end.
@@ -295,11 +295,47 @@ fn nothing_leaves_or_comes_in_clear_that_belongs_into_the_tunnel() {
     assert_eq!(without_ttl(&near.pass(&other)).1, without_ttl(&other).1);
 }
 
+/// What claims to come from behind one peer is not sealed for another, which would believe it.
+#[test]
+fn a_source_behind_one_peer_gives_no_way_into_another_tunnel() {
+    let one = tunnel(PLAIN, true);
+    let other = Tunnel {
+        remote: ip("203.0.113.2"),
+        remote_prefixes: vec![net("10.60.0.0/16")],
+        out: (0x3003, key(PLAIN.algorithm, "c3")),
+        into: (0x4004, key(PLAIN.algorithm, "d4")),
+        ..tunnel(PLAIN, true)
+    };
+    let open = |tunnel| Tunnel { local_prefixes: Vec::new(), ..tunnel };
+    let mut hub = End::of(&[open(one), open(other)]);
+    let mut spoofed = template("10.60.0.7");
+    spoofed.source.set_ip(ip("10.50.0.7"));
+    let left = hub.router.send(&[spoofed.to_frame(&[1])]);
+    assert_eq!(left, [Left::Dropped(DropReason::Application)]);
+    assert_eq!((hub.count("dropped_clear_in"), hub.count("sealed_packets")), (1, 0));
+    hub.pass(&template("10.60.0.7").to_frame(&[1]));
+}
+
+/// The kernel is to have no way to the peer's prefixes, and filters ask for a way back: not of what came in the tunnel.
+#[test]
+fn reverse_path_filters_let_pass_what_came_in_a_tunnel() {
+    let (mut near, mut far) = (End::new(PLAIN, true), End::new(PLAIN, false));
+    far.router.writer.set_reverse_paths([(IN, ReversePath::Strict)].into());
+    harness::set(&mut far.router.writer, "192.0.2.9/32", &ebb_apps::route::Target::Blackhole);
+    far.router.writer.publish();
+    let sealed = near.pass(&inner(false, &[1]));
+    assert!(matches!(far.router.send(&[carried(&sealed)])[..], [Left::Sent(1, _)]));
+    let mut clear = harness::template("203.0.113.7");
+    clear.source.set_ip(ip("192.0.2.9"));
+    let left = far.router.send(&[clear.to_frame(&[1])]);
+    assert_eq!(left, [Left::Dropped(DropReason::ReversePath)], "others are asked");
+}
+
 #[test]
 fn the_peer_speaks_for_its_own_prefixes_only() {
     let (mut near, mut far) = (
         End::new(PLAIN, true),
-        End::of(Tunnel { remote_prefixes: vec![net("192.0.2.128/25")], ..tunnel(PLAIN, false) }),
+        End::of(&[Tunnel { remote_prefixes: vec![net("192.0.2.128/25")], ..tunnel(PLAIN, false) }]),
     );
     let sealed = near.pass(&inner(false, &[1]));
     assert_eq!(far.router.send(&[carried(&sealed)]), [Left::Dropped(DropReason::Application)]);

@@ -2,8 +2,10 @@
 //! `clsact`, linux/pkt_cls.h, pkt_sched.h): for kernels without links there (before Linux 6.6). Nothing but
 //! [`detach`] takes it away again: whoever attaches one records that in the journal first.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
 
 use libc::{RTM_DELQDISC, RTM_DELTFILTER, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
 
@@ -63,6 +65,22 @@ fn ask(
     let asked = Requests::open()
         .and_then(|mut requests| requests.ask(|| what.into(), kind, flags, fixed, fill));
     asked.map_err(system)
+}
+
+/// Whether the kernel has such filters, built in, loaded or among its modules. Changes nothing.
+pub fn is_possible() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let modules = format!("/lib/modules/{}/modules.dep", release.trim());
+        let modules = fs::read_to_string(modules).unwrap_or_default();
+        let has = |symbol: &str, module: &str| {
+            symbols.lines().any(|line| line.split_whitespace().nth(2) == Some(symbol))
+                || modules.lines().any(|line| line.contains(module))
+        };
+        has("clsact_init", "/sch_ingress.ko") && has("cls_bpf_init", "/cls_bpf.ko")
+    })
 }
 
 /// Makes sure that filters may hang where packets enter. Whether there was no such place before.

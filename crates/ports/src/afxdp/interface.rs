@@ -290,6 +290,7 @@ impl Interface {
     pub fn take_back(&self) -> io::Result<()> {
         let mut program = self.program();
         let Some(mut link) = program.link.take() else { return Ok(()) };
+        link.keep();
         let result = program.replace(&mut link, self.mode.native);
         program.link = Some(link);
         result

@@ -32,19 +32,9 @@ fn bpf(command: libc::c_int, attributes: &Attributes) -> io::Result<libc::c_int>
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
 
-/// Whether a program can be before the network stack: by a link, or else by a filter, for which a place is made
-/// and removed again to find out. Who may not ask takes it for possible.
+/// Whether a program can be before the network stack: by a link, or else by a filter.
 pub(super) fn reaches_before_the_stack(index: u32) -> bool {
-    has_links(index)
-        || match classifier::make_place(index) {
-            Ok(made) => {
-                if made {
-                    _ = classifier::remove_place(index);
-                }
-                true
-            }
-            Err(error) => error.raw_os_error() == Some(libc::EPERM),
-        }
+    has_links(index) || classifier::is_possible()
 }
 
 /// Whether the kernel has links before the network stack (Linux 6.6). Who may not ask takes it for one that has.
@@ -170,7 +160,14 @@ impl Link {
         classifier::attach(*index, program.as_fd()).map(|()| true)
     }
 
-    /// What another process needs to go on with it. Until its program is put back, it stays when this is dropped.
+    /// No other process goes on with it.
+    pub(super) fn keep(&self) {
+        if let Link::Filter(filter) = self {
+            filter.given.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// What another process needs to go on with it. Until [`Link::keep`], it stays when this is dropped.
     ///
     /// # Errors
     /// When the process has too many descriptors.

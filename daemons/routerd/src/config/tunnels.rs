@@ -196,7 +196,25 @@ impl Esp {
     /// With the field and the remedy, when a file cannot be read, may be read by others, or holds no key of the
     /// algorithm's length. Nothing of a key is in the message.
     pub fn tunnels(&self) -> Result<Vec<Tunnel>> {
-        self.tunnels.iter().enumerate().map(|(number, tunnel)| tunnel.with_keys(number)).collect()
+        let tunnels = self.tunnels.iter().enumerate();
+        let tunnels: Vec<Tunnel> =
+            tunnels.map(|(number, tunnel)| tunnel.with_keys(number)).collect::<Result<_>>()?;
+        let directions = tunnels.iter().enumerate().flat_map(|(number, tunnel)| {
+            let field = move |way| format!("esp.tunnel[{number}].key_file_{way}");
+            [(field("out"), &tunnel.out.1), (field("in"), &tunnel.into.1)]
+        });
+        let keys: Vec<(String, &Key)> = directions.collect();
+        for (at, (field, key)) in keys.iter().enumerate() {
+            // Whoever uses a key begins with the same nonces.
+            if let Some((other, _)) = keys[..at].iter().find(|(_, other)| other == key) {
+                anyhow::bail!(
+                    "{field}: the key is that of {other}, too: make one for each direction of each tunnel \
+                     (openssl rand -hex {})",
+                    tunnels[at / 2].algorithm.key_len()
+                );
+            }
+        }
+        Ok(tunnels)
     }
 }
 
@@ -210,13 +228,6 @@ impl EspTunnel {
         };
         let out = key("key_file_out", &self.key_file_out)?;
         let into = key("key_file_in", &self.key_file_in)?;
-        // Both ends would use one key with the same nonces.
-        ensure!(
-            out != into,
-            "{}: both directions have the same key: make one for each (openssl rand -hex {})",
-            field("key_file_in"),
-            algorithm.key_len()
-        );
         Ok(Tunnel {
             local: self.local,
             remote: self.remote,

@@ -17,7 +17,7 @@ use ebb_ports::afxdp::{
     Form, Interface, InterfaceCounters, KernelPolicy, PacketPath, VlanInterface, Work,
 };
 use ipnet::IpNet;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::kernel_cpus::PortCpus;
 use super::kernel_path::Exits;
@@ -308,7 +308,7 @@ impl Interfaces {
                     );
                 }
                 Err(error) => {
-                    warn!(port = live.interface.name(), %error, code = "EBB-R081", "the kernel path's filter of \
+                    debug!(port = live.interface.name(), %error, code = "EBB-R081", "the kernel path's filter of \
                         traffic control is gone: packets are the network stack's");
                 }
             }

@@ -230,10 +230,17 @@ pub(super) fn leave_vlan_tags_in(name: &str, journal: &Journal) {
 /// Before a program becomes a filter of the interface: that it goes however the router ends.
 fn see_to_the_filter(name: &str, journal: &Journal) -> Result<()> {
     let Some(link) = ebb_host::link::number(name) else { return Ok(()) };
-    // Where there is no place for filters, opening says so.
-    let place = classifier::make_place(link).unwrap_or(false);
-    let undo = Undo::Classifier { interface: name.to_owned(), place };
-    journal.record(undo).context("cannot record the kernel path's filter in the journal")?;
+    let record = |place: bool| {
+        let undo = Undo::Classifier { interface: name.to_owned(), place };
+        journal.record(undo).context("cannot record the kernel path's filter in the journal")
+    };
+    let entry = record(true)?;
+    // Where there can be no place for filters, opening says so.
+    if !classifier::make_place(link).unwrap_or(true) {
+        // Somebody else's.
+        record(false)?;
+        journal.forget(entry);
+    }
     Ok(())
 }
 

@@ -138,7 +138,8 @@ impl<'a> Asking<'a> {
     fn rule(&mut self, rule: &[Expression], place: &Place, depth: u32) -> Ends {
         let mut ends = Ends::default();
         let mut values: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        for one in rule {
+        for (at, one) in rule.iter().enumerate() {
+            let is_last = at + 1 == rule.len();
             let matches = match one {
                 Expression::Load(to, loaded) => {
                     put(&mut values, *to, self.value_of(*loaded));
@@ -182,6 +183,7 @@ impl<'a> Asking<'a> {
                     {
                         found = true;
                         let Some(decision) = decision else { return BADLY };
+                        let decision = decision.in_rule(is_last);
                         ends = ends.or(self.decide(decision, place, depth));
                     }
                     // It does not match where the map has nothing.
@@ -191,7 +193,7 @@ impl<'a> Asking<'a> {
                     return ends;
                 }
                 Expression::Decide(decision) => {
-                    return ends.or(self.decide(decision, place, depth));
+                    return ends.or(self.decide(decision.in_rule(is_last), place, depth));
                 }
                 Expression::Does(_) => return BADLY,
             };

@@ -364,6 +364,14 @@ pub enum Decision {
     Other,
 }
 
+impl Decision {
+    /// What it is where more of the same rule stands behind it, as behind a map: there `continue` goes on in the rule
+    /// (`nft_do_chain`), which nobody here follows. All others end the rule.
+    pub fn in_rule(&self, is_last: bool) -> &Decision {
+        if *self == Decision::Continue && !is_last { &Decision::Other } else { self }
+    }
+}
+
 /// What traffic control does at an interface beyond queueing packets as they come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discipline {

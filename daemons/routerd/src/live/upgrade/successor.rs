@@ -62,6 +62,14 @@ impl Live {
         answer: SyncSender<Result<Value, String>>,
     ) -> Result<()> {
         anyhow::ensure!(self.upgrade.is_none(), "an upgrade is already running");
+        self.begin_upgrade(program, answer).inspect_err(|_| self.take_back())
+    }
+
+    fn begin_upgrade(
+        &mut self,
+        program: Option<PathBuf>,
+        answer: SyncSender<Result<Value, String>>,
+    ) -> Result<()> {
         let program = program.unwrap_or_else(|| self.program.clone());
         let (mut courier, theirs) = Courier::pair()?;
         let (offer, descriptors) = self.offer()?;
@@ -198,13 +206,20 @@ impl Live {
         let Some(mut successor) = self.upgrade.take() else { return };
         successor.kill();
         warn!(code = "EBB-R063", "the upgrade failed, this program keeps running: {error:#}");
+        self.take_back();
+        let reason = format!("the upgrade failed, the running program continues: {error:#}");
+        _ = successor.answer.send(Err(reason));
+    }
+}
+
+impl Live {
+    /// Puts this program's own programs back where another process may have its own by now.
+    fn take_back(&self) {
         for live in self.interfaces.lock().expect("interfaces").open.iter().flatten() {
             if let Err(error) = live.interface.take_back() {
                 warn!(port = live.interface.name(), %error, code = "EBB-R064", "cannot restore the XDP program");
             }
         }
-        let reason = format!("the upgrade failed, the running program continues: {error:#}");
-        _ = successor.answer.send(Err(reason));
     }
 }
 

@@ -52,6 +52,7 @@ fn set(rules: &[Vec<Expression>]) -> Ruleset {
     let accepting = |value: u32, decision| (value.to_ne_bytes().to_vec(), Some(decision));
     let map = vec![accepting(2, Decision::Accept), accepting(1, Decision::Other)];
     set.sets.insert(place("__map0"), map);
+    set.sets.insert(place("__map1"), vec![accepting(2, Decision::Continue)]);
     set.sets.insert(place("__set0"), vec![(2_u32.to_ne_bytes().to_vec(), None)]);
     set
 }
@@ -87,6 +88,10 @@ fn what_is_established_is_accepted_where_a_rule_says_so_first() {
         false,
     );
     proven(true, &[vec![Load(0, Loaded::State), Map(0, "__map0".into())]], false, true);
+    // `continue` goes on to the next rule, or in this one behind the map.
+    let map = vec![Load(0, Loaded::State), Map(0, "__map1".into())];
+    proven(true, &[map.clone(), first.clone()], false, true);
+    proven(true, &[with(map, &[drops()]), first.clone()], false, false);
     proven(true, &[vec![Load(0, Loaded::Packet), Map(0, "__map0".into())]], false, false);
     // A map that may change.
     proven(false, &[vec![Load(0, Loaded::State), Map(0, "named".into())]], false, false);

@@ -156,7 +156,8 @@ impl<'a> Making<'a> {
         let mut registers = Registers::new(view);
         let mut asks = from.asks.to_vec();
         let mut sure = from.sure;
-        for one in rule {
+        for (at, one) in rule.iter().enumerate() {
+            let is_last = at + 1 == rule.len();
             let asked = match one {
                 Expression::Load(to, loaded) => {
                     registers.load(*to, *loaded);
@@ -203,6 +204,7 @@ impl<'a> Making<'a> {
                         }
                         match &element.decision {
                             Some(decision) => {
+                                let decision = decision.in_rule(is_last);
                                 self.decide(decision, place, view, (&asks, sure), from)?;
                             }
                             None => self.kernel(&asks),
@@ -211,6 +213,7 @@ impl<'a> Making<'a> {
                     return Some(());
                 }
                 Expression::Decide(decision) => {
+                    let decision = decision.in_rule(is_last);
                     return self.decide(decision, place, view, (&asks, sure), from);
                 }
                 Expression::Does(_) => {

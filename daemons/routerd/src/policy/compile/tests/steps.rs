@@ -18,6 +18,26 @@ fn to_port(port: u16) -> Packet {
     Packet { ports: [9, port], source: 1 << 96, ..packet(&mut Draw(3), false) }
 }
 
+/// `ip dport vmap { 22 : continue } drop` drops what the map lets go on.
+#[test]
+fn what_goes_on_behind_a_map_is_the_kernels() {
+    let mut set = Ruleset::default();
+    let port = 22_u16.to_be_bytes();
+    let going_on = Range { decision: Some(Verdict::Continue), ..element(&port, &port) };
+    set.ranges.insert(named("m"), vec![going_on].into());
+    let map = vec![load(0, true, 2, 2), Expression::Map(0, "m".into())];
+    let accept = vec![Expression::Decide(Verdict::Accept)];
+    for behind in [Vec::new(), vec![Expression::Decide(Verdict::Other)]] {
+        let drops = !behind.is_empty();
+        let rule = [map.clone(), behind].concat();
+        set.chains.insert(named("f"), vec![rule, accept.clone()]);
+        let decision =
+            compiled(&[base("f", Hook::Forward, true)], &set, false).expect("a decision");
+        assert!(decision.passes(false, to_port(23).parts(), false));
+        assert_eq!(decision.passes(false, to_port(22).parts(), false), !drops);
+    }
+}
+
 /// Rules of one port each, that accept and that do not in turn: as few steps as where all accept.
 #[test]
 fn decisions_in_turn_are_halved_as_well() {
