@@ -47,7 +47,33 @@ pub fn open(
     workers: u32,
     journal: &Journal,
 ) -> Result<(LiveInterface, OpenPort)> {
-    let (path, redirect) = (path_of(port, router, cheaper), router.redirect);
+    let path = path_of(port, router, cheaper);
+    let opened = open_on(umem, port, (router, path), workers, journal);
+    match opened {
+        // Modules that are there, and that this machine does not load.
+        Err(error)
+            if port.path == config::PacketPath::Auto
+                && matches!(error.downcast_ref(), Some(AfXdpError::NoKernelPath { .. })) =>
+        {
+            warn!(
+                port = port.name,
+                code = "EBB-R082",
+                "packets are forwarded by workers: {error:#}"
+            );
+            open_on(umem, port, (router, PacketPath::Worker), workers, journal)
+        }
+        opened => opened,
+    }
+}
+
+fn open_on(
+    umem: &Arc<Umem>,
+    port: &config::Port,
+    (router, path): (&config::Router, PacketPath),
+    workers: u32,
+    journal: &Journal,
+) -> Result<(LiveInterface, OpenPort)> {
+    let redirect = router.redirect;
     let in_kernel = path == PacketPath::Kernel;
     let rss = match redirect {
         // No packet comes to a worker, so none has to be spread.
