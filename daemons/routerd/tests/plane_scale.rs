@@ -42,6 +42,7 @@ fn link(index: u32) -> Event {
         loopback: false,
         parent: None,
         vlan: None,
+        priorities: false,
         kind: None,
         master: None,
         claims_parent: false,

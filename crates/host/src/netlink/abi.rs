@@ -44,6 +44,8 @@ pub(super) const IFLA_ALT_IFNAME: u16 = 53;
 pub(super) const IFLA_INFO_KIND: u16 = 1;
 pub(super) const IFLA_INFO_DATA: u16 = 2;
 pub(super) const IFLA_VLAN_ID: u16 = 1;
+/// Pairs of a packet's priority and its tag's, each an attribute of its own.
+pub(super) const IFLA_VLAN_EGRESS_QOS: u16 = 3;
 pub(super) const IFLA_VLAN_PROTOCOL: u16 = 5;
 pub(super) const IFLA_MACVLAN_MODE: u16 = 1;
 pub(super) const MACVLAN_MODE_PRIVATE: u32 = 1;

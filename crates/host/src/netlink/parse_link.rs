@@ -51,6 +51,7 @@ pub(super) fn link(body: &[u8]) -> Parsed<Option<Link>> {
         parent: None,
         claims_parent: false,
         vlan: None,
+        priorities: false,
         kind: None,
         master: None,
         promiscuity: 0,
@@ -125,7 +126,7 @@ fn link_info(info: &[u8], link: &mut Link) -> Parsed<bool> {
     })?;
     match link.kind.as_deref() {
         Some("vlan") => {
-            link.vlan = vlan(data)?;
+            vlan(data, link)?;
             Ok(false)
         }
         Some("macvlan" | "macvtap") => claims_by_mode(data),
@@ -137,18 +138,25 @@ fn link_info(info: &[u8], link: &mut Link) -> Parsed<bool> {
     }
 }
 
-/// The identifier of a VLAN with customer tags; another protocol's VLANs are others.
-fn vlan(data: &[u8]) -> Parsed<Option<u16>> {
+/// The identifier of a VLAN with customer tags; another protocol's VLANs are others. And whether it maps priorities.
+fn vlan(data: &[u8], link: &mut Link) -> Parsed<()> {
     let (mut id, mut customer) = (None, true);
     attributes(data, |kind, value| {
         match kind {
             IFLA_VLAN_ID => id = Some(u16_of(value)?),
             IFLA_VLAN_PROTOCOL => customer = value == 0x8100_u16.to_be_bytes(),
+            // `struct ifla_vlan_qos_mapping { from, to }`
+            IFLA_VLAN_EGRESS_QOS => attributes(value, |_, pair| {
+                let to = pair.get(4..8).ok_or(Fault("VLAN's map of priorities"))?;
+                link.priorities |= u32_of(to)? != 0;
+                Ok(())
+            })?,
             _ => {}
         }
         Ok(())
     })?;
-    Ok(id.filter(|_| customer))
+    link.vlan = id.filter(|_| customer);
+    Ok(())
 }
 
 /// `macvlan_handle_frame`: in the modes passthru and source frames to the parent's address are taken.
@@ -217,6 +225,16 @@ mod tests {
             b.attribute(IFLA_VLAN_PROTOCOL, &0x88a8_u16.to_be_bytes());
         });
         assert_eq!(service.vlan, None, "the VLAN of the same number with customer tags is another");
+        let mapped = |pairs: &[[u8; 8]]| {
+            on_three("vlan", |b| {
+                b.attribute(IFLA_VLAN_ID, &7_u16.to_ne_bytes());
+                b.nested(IFLA_VLAN_EGRESS_QOS, |b| {
+                    pairs.iter().for_each(|pair| _ = b.attribute(1, pair))
+                });
+            })
+        };
+        assert!(mapped(&[[0; 8], [6, 0, 0, 0, 5, 0, 0, 0]]).priorities);
+        assert!(!mapped(&[[6, 0, 0, 0, 0, 0, 0, 0]]).priorities && !mapped(&[]).priorities);
     }
 
     #[test]

@@ -98,6 +98,8 @@ pub struct Link {
     pub claims_parent: bool,
     /// 802.1Q identifier, 0..=4094, of a VLAN interface with customer tags (type 8100).
     pub vlan: Option<u16>,
+    /// A VLAN interface that gives some packets' tags a priority (`egress-qos-map`).
+    pub priorities: bool,
     /// `veth`, `vlan`, `bridge`, ...; none for physical interfaces.
     pub kind: Option<String>,
     /// The bridge, bond or VRF that owns this interface.

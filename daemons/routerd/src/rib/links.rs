@@ -175,7 +175,8 @@ impl Links {
     }
 
     /// The port and VLAN a link stands for: ports themselves and 802.1Q interfaces on them, unless
-    /// a bridge, bond or VRF owns them or another interface takes their frames.
+    /// a bridge, bond or VRF owns them or another interface takes their frames. Workers give tags no priority, so a VLAN
+    /// interface that does is the kernel's.
     fn place(&self, link: &Link) -> Option<(PortId, u16)> {
         if self.is_taken(link) {
             return None;
@@ -184,7 +185,8 @@ impl Links {
         if let Some(port) = on(link.index) {
             return Some((port.id, 0));
         }
-        let vlan = link.vlan.filter(|id| link.kind.as_deref() == Some("vlan") && *id != 0)?;
+        let is_ours = link.kind.as_deref() == Some("vlan") && !link.priorities;
+        let vlan = link.vlan.filter(|id| is_ours && *id != 0)?;
         let port = on(link.parent?)?;
         let parent = self.links.get(&link.parent?)?;
         (!self.is_taken(parent)).then_some((port.id, vlan))

@@ -99,6 +99,7 @@ impl Dice {
             loopback: self.one_in(10),
             parent: self.one_in(2).then(|| 1 + self.roll(8) as u32),
             vlan: self.one_in(2).then(|| self.of(&[7, 8, 0, 4094, u16::MAX])),
+            priorities: self.one_in(8),
             kind: self.one_in(2).then(|| self.of(&["vlan", "vlan", "bridge"]).to_owned()),
             master: self.one_in(8).then_some(9),
             claims_parent: self.one_in(8),

@@ -78,7 +78,17 @@ fn an_interface_is_a_port_or_its_vlan_and_free() {
     assert!(updates.contains(&Update::Macs(PortId(0), macs)), "{updates:?}");
     assert!(updates.contains(&Update::Link { port: PortId(1), up: true, gone: false }));
     assert!(router.rib.take_updates().is_empty(), "said once");
-    let [Event::Link(link), ..] = &kernel.dump(Part::Links)[..] else { panic!("a link") };
+    let links = kernel.dump(Part::Links);
+    let [Event::Link(link), _, Event::Link(vlan), ..] = &links[..] else { panic!("links") };
+    for (priorities, known) in [(true, None), (false, Some("p0.7"))] {
+        router.apply(&[Event::Link(Link { priorities, ..vlan.clone() })]);
+        assert_eq!(
+            router.rib.name_of(InterfaceId(256)),
+            known,
+            "tags with a priority are the kernel's"
+        );
+    }
+    router.rib.take_updates();
     let enslaved = Link { master: Some(9), ..link.clone() };
     router.apply(&[Event::Link(enslaved)]);
     assert_eq!(router.out.interfaces.len(), 1, "neither the port nor its VLAN is ours now");
