@@ -212,41 +212,45 @@ def line(row, mode):
 
 TEXT = """# Proportionality
 
-**Reference** for operators and router engineers: what the router uses against what it carries, for each policy.
-
-`{command}` measures it and writes this page.
+**Reference** for operators and router engineers: how much processor time, power and latency the router takes at each load,
+under each policy.
 
 ![CPU time, modelled power and latency against load](proportionality.svg)
 
 Processor time of the whole process, in per cent of one core:
 
 {idle}
-Machine: {kind}{cpus} CPUs, {cpu}, Linux {kernel}, {day}. Two veth pairs between two network namespaces, AF_XDP in
-copy mode, 64-byte packets in both directions, 2,048 flows, {routes} routes. The generator polls one CPU and one worker
-has the other; the series of two workers gives the second worker the generator's CPU, for there is no third. 100 % is
-{most} Mpps, both directions together: the highest rate at which one polling worker lost less than one packet in 1,000.
-Each row is {seconds:g} s long after a quarter of that to settle in; `sent` and `lost` count all of it.
+`poll` never sleeps. `napi` and `powersave` let packets gather for as long as `[governor] latency_budget_us` allows, {budget} us
+unless said otherwise, when packets come steadily; `no budget` wakes for every packet, `timers` is without
+[the kernel's moderation](#the-kernels-moderation). Whoever wants less CPU pays with waiting: compare p50 in the table.
 
-CPU seconds are the process's, from the kernel's clock of it. Interrupt work that the kernel does on the generator's CPU on
-the router's behalf (the XDP program, copying packets into the router's memory) is in no row, work that it does within the
-router's own system calls is in all. Latency is from the generator's sending to its receiving: it includes the kernel
-twice and the generator's own queueing.
+## How it was measured
 
-**Watts and joules are modelled**, not measured: this machine has no energy counters, clock frequencies or idle states to
-set. They are those of the server model in `crates/power`, fed with the cores' awake time, and include the server's draw
-when idle. CPU seconds are what was measured.
+`{command}` measures it and writes this page.
 
-A worker that finds its queue empty while packets come steadily lets them gather for as long as `[governor]
-latency_budget_us` allows, {budget} us unless said otherwise ([how](#what-a-wake-up-costs)). `no budget` wakes for every packet.
-Rows during which others, or the hypervisor, took time from the machine were measured again; after a pause of its own
-the generator does not send what it missed.
+| | |
+|---|---|
+| machine | {kind}{cpus} CPUs, {cpu}, Linux {kernel}, {day} |
+| path | two veth pairs between two network namespaces, AF_XDP in copy mode |
+| traffic | 64-byte packets in both directions, 2,048 flows, {routes} routes |
+| CPUs | the generator polls one, one worker has the other; a second worker shares the generator's, for there is no third |
+| 100 % | {most} Mpps, both directions together: the most at which one polling worker lost less than one packet in 1,000 |
+| a row | {seconds:g} s after a quarter of that to settle in; `sent` and `lost` count all of it |
+| CPU | the process's time by the kernel's clock. Its own system calls count; interrupt work for it on the generator's CPU (the XDP program, copies into its memory) does not |
+| latency | from the generator's sending to its receiving: twice through the kernel, and the generator's own queue |
+
+**Watts and joules are modelled**, not measured: this machine has no energy counters, clock frequencies or idle states to set.
+They come from the server model in `crates/power`, fed with the cores' awake time, and include what the server draws when idle.
+
+Rows during which other programs or the hypervisor took time from the machine were measured again. After a pause of its own the
+generator does not send what it missed.
 
 | load, % | mode | Mpps | CPU, s | CPU, % of a core | J modelled | W modelled | sent | lost | p50, us | p99, us |
 |--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 {rows}
 ## What a wake-up costs
 
-Waking costs the same for one packet as for a hundred, so what lies above the load is wake-ups times their cost:
+A wake-up costs the same for one packet as for a hundred, so the CPU above the load is the number of wake-ups times their cost:
 
 ```text
 CPU = load + wake-ups/s x (wake-up + system calls of a round)
@@ -254,62 +258,68 @@ CPU = load + wake-ups/s x (wake-up + system calls of a round)
 
 A timed sleep that does nothing else took {nap} us of the thread's CPU here and ended {late} us late (`ppoll` of one
 descriptor for {asked} us on the worker's CPU, before and after the rows). Whoever lets no packet wait longer than the budget
-wakes at least once in every budget / (1 - load); times the cost of a sleep this is the least that can lie above the load. CPU less load, in percentage points:
+wakes at least once in every budget / (1 - load). Times the cost of a sleep, that is the least that can lie above the load.
+CPU less load, in percentage points:
 
 | series | 5 % | 10 % | 25 % | 50 % |
 |---|--:|--:|--:|--:|
 {surplus}
-What is left of `powersave`'s is what a round costs beside its packets' share at full load: a `sendto` for each port, and
-packets, a few each time, through caches that are cold after a halt. Nearly all of it is the kernel's: the last rows are what the
-worker spends in its own code, by the kernel's ticks, the packets' own share included, and what would lie above the load if
-that took no time at all, which no code of a router's on these sockets can undercut at so many wake-ups. In a profile at a quarter of
-capacity (`perf record -e cpu-clock`, a Zen 4) 85 % of the worker's time was `sendto`, more than half of that the other
-host's receiving, which a veth does in the sender's call, 3 % `ppoll`, 8 % our own code; at a twentieth 51, 23 and 17 %. No
-less is to be had from where that code lies: with the program's text and heap in huge pages, five turns each, CPU was the same
-within the turns' spread.
+Nearly all that is left of `powersave`'s is the kernel's: a `sendto` for each port in a round, and packets, a few each time, through caches
+that are cold after a halt. The last two rows are what the worker spends in its own code, by the kernel's ticks and with the
+packets' own share, and what would lie above the load if that took no time. No router's code on these sockets can go below it
+at so many wake-ups. A profile (`perf record -e cpu-clock`, a Zen 4):
 
-A sleep of a worker is one system call: `ppoll` on its doorbell, and on the sockets where it waits for a packet. The sockets
-are not kept in an epoll set, for the kernel wakes whoever watches a socket at every packet that it receives or sends. Every
-64th sleep takes two calls more, to measure what sleeping costs. Threads ask for exact timers (`PR_SET_TIMERSLACK`): with the
-kernel's default a sleep ends up to 50 us late, a quarter of the default budget.
+| of the worker's time | at a quarter of capacity | at a twentieth |
+|---|--:|--:|
+| `sendto` (on a veth it includes the other host's receiving, at a quarter more than half of it) | 85 % | 51 % |
+| `ppoll` | 3 % | 23 % |
+| our own code | 8 % | 17 % |
 
-How long a worker sleeps by its own timer is decided beside the policy (`Patient` in `crates/control`), the same in the twin: at most
-the budget less what timers were late by; no longer than it takes for the wake-up to be 2 % of the time; no longer than packets take to
-fill a quarter of the ring; at most twice the sleep before; not at all when fewer than two packets come in a budget, then it
-waits for the packet. What gathered is not shown to the policy as a queue, nor what came while a worker with work was not
-let run (a quota used up, something else on its CPU), as far as that is what comes in such a time at the usual rate. Otherwise
-a pause of 4 ms at half of capacity would look like a lack of cores, and the step down before it like a failure: cores would stay
-on for seconds. Idle states up to the budget's wake-up latency are
-allowed to active cores (`pm_qos_resume_latency_us`).
+## How a worker sleeps
 
-**The kernel's moderation.** Most of what such a sleep costs is its timer: in a virtual machine each setting of one is an
-exit to the hypervisor. A sleep that another CPU ends took {woken} us. So, where at most two ports are open, the kernel lets
-packets gather (`napi_defer_hard_irqs`, `gro_flush_timeout`): it looks at a port's queue again only after the time that the
-workers wish, and they set no timers. That time is the budget and what the worker works meanwhile, for what comes then would
-wait anyway, less what it wakes later than the kernel was told; no longer than packets take to fill half of the driver's
-queue, and at most 1 ms. The first packet after a silence is seen at once; a worker that finds no time to sleep has its
-packets at once; `ebb router show` says how long they gather. Each port has a time of its own, so two ports can wake a worker
-twice in a budget; with more, `[governor] moderation = "on"` has it done all the same, `"off"` never. The series `timers`
-above is without it. Against that moderated `powersave` took 0.74, 0.81, 0.91 and
-1.04 times the CPU at 5, 10, 25, 50 % of capacity (medians of five pairs of `bench/run policies`; at half of capacity 0.96 to
-1.19, no gain to rely on). What it costs is waiting, within the budget: compare their
-p50 above.
+A sleep is one system call: `ppoll` on the worker's doorbell and, where it waits for a packet, on the sockets. The sockets are not in
+an epoll set, because the kernel wakes whoever watches a socket so at every packet that it receives or sends. Every 64th sleep takes
+two calls more, to measure what sleeping costs. Threads ask for exact timers (`PR_SET_TIMERSLACK`): with the kernel's default a sleep
+ends up to 50 us late, a quarter of the default budget. Active cores may use idle states up to the budget's wake-up latency
+(`pm_qos_resume_latency_us`).
 
-**Busy polling by the kernel** (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL`, a budget of 64), for `poll`: tried on veth, where it
-does nothing, 0.59 Mpps with it and 0.59 without (medians of five turns). A profile shows that the kernel never polls: since it
-looks for a socket's queue when that is bound, drivers have to say which queue is whose, and veth does not. So Ebb does not
-ask for it.
+How long it sleeps by its own timer is decided beside the policy (`Patient` in `crates/control`, the same in the twin). It is at most
 
-**Priorities.** What else runs on a worker's CPU (here `kdamond`, a kernel thread that watches memory, and an agent of the
-machine's) holds it for 4 to 8 ms now and then, which is the p99 of some milliseconds above and, with rings of 2,048, most of
-the losses; how often depends on the machine. With workers at nice -10 a trace showed no such gap, but at 75 % they lost more (12,193 of 1.3 million against
-100, medians of five pairs), because the kernel's own packet work on that CPU then waits instead. So workers keep the
-usual priority.
+- the budget, less what timers were late by,
+- the time after which the wake-up is 2 % of it,
+- the time in which packets fill a quarter of the ring,
+- twice the sleep before.
 
-**Who is charged for what.** On veth the sender's system call carries a packet through the XDP program into the router's
-memory: that is the generator's CPU. What the router's own `sendto` does, up to the receiver's memory, is the router's.
-With moderation the timer too is on that CPU. A trace of that CPU
-(its softirqs and timers) found 13 % of it busy instead of 8 % at 5 % of capacity and 28 % instead of 38 % at 25 %: at light
-load much of what the router saves is spent there, above that both save. On hardware the timer is on the CPU that takes the
-NIC's interrupts, and what is spared is interrupts: expected, not measured.
+Where fewer than two packets come in a budget it does not sleep by a timer, it waits for the packet.
+
+The policy does not see packets that gathered as a queue. Nor does it see what came while a worker with work was not let run (its quota
+was used up, something else had its CPU), as far as that is what comes in such a time at the usual rate. Otherwise a pause of 4 ms at
+half of capacity would look like a lack of cores, and cores would stay on for seconds.
+
+### The kernel's moderation
+
+Most of what a sleep costs is its timer: in a virtual machine each setting of one is an exit to the hypervisor. A sleep that another
+CPU ends took {woken} us. So, where at most two ports are open, the kernel lets packets gather (`napi_defer_hard_irqs`,
+`gro_flush_timeout`): it looks at a port's queue again only after the time that the workers wish, and they set no timers.
+
+- That time is the budget and what the worker works meanwhile, since what comes then would wait anyway, less what the worker wakes late.
+  It is at most 1 ms, and no longer than packets take to fill half of the driver's queue. `ebb router show` says how long it is.
+- The first packet after a silence is seen at once, and a worker that finds no time to sleep has its packets at once.
+- Each port has a time of its own, so two ports can wake a worker twice in a budget. `[governor] moderation = "on"` does it with
+  more ports, too, `"off"` never.
+
+Against `timers`, moderated `powersave` took 0.74, 0.81, 0.91 and 1.04 times the CPU at 5, 10, 25, 50 % of capacity (medians of five
+pairs of `bench/run policies`; at half of capacity 0.96 to 1.19, no gain to rely on).
+
+The timer is then on the CPU that takes packets in, here the generator's. A trace of its softirqs and timers found it 13 % busy
+instead of 8 % at 5 % of capacity, and 28 % instead of 38 % at 25 %: at light load much of what the router saves is spent there, above
+that both save. On hardware it is the CPU that takes the card's interrupts, and interrupts are spared: expected, not measured.
+
+## Tried and left out
+
+| what | why not |
+|---|---|
+| busy polling by the kernel for `poll` (`SO_PREFER_BUSY_POLL`, `SO_BUSY_POLL`, a budget of 64) | nothing on veth, 0.59 Mpps with and without (medians of five turns): the kernel never polls, since drivers have to say which queue is whose before a socket is bound, and veth does not |
+| workers at nice -10 | other programs on a worker's CPU (here `kdamond`, a kernel thread that watches memory, and an agent of the machine's) hold it for 4 to 8 ms now and then, which is the p99 of some milliseconds above and, with rings of 2,048, most losses. With nice -10 a trace showed no such gap, but at 75 % they lost more (12,193 of 1.3 million against 100, medians of five pairs): the kernel's own packet work on that CPU waits instead |
+| the program's text and heap in huge pages | the same CPU within the spread of five turns |
 """
