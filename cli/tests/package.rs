@@ -209,7 +209,9 @@ fn a_release_of_something_else_than_the_tag_is_refused() {
         assert!(release.status.code() == Some(1) && said.contains(reason), "{tag}: {said}");
         assert!(!at("target").exists(), "{tag}: something was built");
     };
+    let told = |text: &str| std::fs::write(at("CHANGELOG.md"), text).expect("a file");
     version("1.2.3");
+    told("## [Unreleased]\n## [1.2.2]\n- Less\n");
     git(&["init", "--quiet"]);
     git(&["add", "."]);
     git(&["commit", "--quiet", "--message", "A version"]);
@@ -221,6 +223,17 @@ fn a_release_of_something_else_than_the_tag_is_refused() {
     refused("v1.2.3", "the work tree has changes");
     git(&["commit", "--quiet", "--all", "--message", "The next"]);
     refused("v1.2.3", "is not checked out");
+    git(&["tag", "v1.2.4", "--force"]);
+    refused("v1.2.4", "tells nothing of 1.2.4");
+    for (tag, text, reason) in [
+        ("v1.2.4", "## [Unreleased]\n## [1.2.4]\n\n## [1.2.2]\n- Less\n", "nothing of 1.2.4"),
+        ("v1.2.4", "## [Unreleased]\n- More\n\n## [1.2.4]\n- Much\n", "belong to 1.2.4"),
+    ] {
+        told(text);
+        git(&["commit", "--quiet", "--all", "--message", "What is new"]);
+        git(&["tag", tag, "--force"]);
+        refused(tag, reason);
+    }
 }
 
 /// What `systemd-analyze` finds in the units: nothing that it does not know, and no more exposure than that.

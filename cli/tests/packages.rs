@@ -142,22 +142,33 @@ fn the_image_runs_without_privileges(file: &Path, here: &Path) {
     assert!(report["power_w"].is_number(), "{report}");
 }
 
-/// A copy of what scripts pack, as somebody else has checked it out: another directory, other modes.
-fn checked_out(place: &Path) -> PathBuf {
-    let copy = place.join("a checkout of somebody");
-    std::fs::create_dir(&copy).expect("a directory");
+/// A repository of what scripts pack, with a version that is told and tagged, and a clone of it.
+fn tagged(place: &Path) -> (PathBuf, PathBuf) {
+    let (one, another) = (place.join("released"), place.join("a clone of somebody"));
+    std::fs::create_dir(&one).expect("a directory");
     let listed = run(Command::new("git").args(["ls-files", "-z"]).current_dir(root()));
     let list = place.join("list");
     std::fs::write(&list, listed.stdout).expect("a file");
-    let script = "tar -C \"$1\" --null -T \"$2\" -cf - | tar -C \"$3\" --mode=go-rwx -xf -";
-    let mut tar = Command::new("sh");
-    tar.args(["-c", script, "sh"]).args([root(), list, copy.clone()]);
-    run(&mut tar);
-    copy
+    let script = "tar -C \"$1\" --null -T \"$2\" -cf - | tar -C \"$3\" -xf -";
+    run(Command::new("sh").args(["-c", script, "sh"]).args([&root(), &list, &one]));
+    let changes = one.join("CHANGELOG.md");
+    let told = std::fs::read_to_string(&changes).expect("a file");
+    std::fs::write(&changes, told.replace("## [Unreleased]", "## [Next]")).expect("a file");
+    let git = |arguments: &[&str]| {
+        let who = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+        run(Command::new("git").args(who).args(arguments).current_dir(&one));
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "--all", "--force"]);
+    git(&["commit", "--quiet", "--message", "A version"]);
+    git(&["tag", concat!("v", env!("CARGO_PKG_VERSION"))]);
+    let script = "umask 077 && exec git clone --quiet \"$1\" \"$2\"";
+    run(Command::new("sh").args(["-c", script, "sh"]).args([&one, &another]));
+    (one, another)
 }
 
-/// Every package: packed twice, in different directories, at different times and under different umasks, to the same
-/// bytes; then installed and taken away again, by what each kind is for.
+/// Every package: published of a tag, packed again in another directory under another umask to the same bytes, and
+/// installed and taken away by what each kind is for.
 #[test]
 fn every_package_is_the_same_again_and_installs() {
     let tools = ["rpmbuild", "rpm", "umoci", "dpkg-deb", "xz", "objdump", "lintian", "unshare"];
@@ -165,19 +176,26 @@ fn every_package_is_the_same_again_and_installs() {
         return;
     }
     let place = tempfile::tempdir().expect("a directory");
-    let copy = checked_out(place.path());
-    let sums = |source: &Path, to: &str, umask: &str| -> BTreeMap<String, String> {
+    let (source, clone) = tagged(place.path());
+    let sums = |source: &Path, to: &str, words: &str| -> BTreeMap<String, String> {
         let out = place.path().join(to);
-        let script = format!("umask {umask} && exec scripts/packages \"$1\"");
         let mut packages = Command::new("sh");
-        packages.args(["-c", &script, "sh"]).arg(&out).current_dir(source);
-        run(quick(&mut packages).env("SOURCE_DATE_EPOCH", "1700000000"));
+        packages.args(["-c", words, "sh"]).arg(&out).current_dir(source);
+        // The program is there: nothing is built.
+        run(quick(&mut packages).env("CARGO", "true"));
+        run(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&out));
         let sums = std::fs::read_to_string(out.join("SHA256SUMS")).expect("sums");
         let pair = |line: &str| line.split_once("  ").map(|(sum, name)| (name.into(), sum.into()));
         sums.lines().filter_map(pair).collect()
     };
-    let first = sums(&root(), "one", "022");
-    assert_eq!(first, sums(&copy, "another", "077"));
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    let mut first = sums(&source, "one", &format!("exec scripts/release v{VERSION} \"$1\""));
+    let notes = format!("ebb-{VERSION}-notes.md");
+    first.remove(&notes).expect("notes");
+    let notes = std::fs::read_to_string(place.path().join("one").join(notes)).expect("a file");
+    assert!(notes.starts_with(&format!("# Ebb {VERSION}\n")) && notes.contains("\n- "), "{notes}");
+    assert!(!notes.contains("\n## "), "of this version alone: {notes}");
+    assert_eq!(first, sums(&clone, "another", "umask 077 && exec scripts/packages \"$1\""));
     let file = |begin: &str, end: &str| -> PathBuf {
         let fits = |name: &&String| {
             name.starts_with(begin) && name.ends_with(end) && !name.contains("-debug")
