@@ -106,7 +106,7 @@ tools-packages: tools-solver
 	@scripts/require objcopy=binutils dpkg-deb=dpkg rpmbuild=rpm umoci=umoci xz=xz-utils python3=python3 git=git
 
 tools-test: tools-solver
-	@scripts/require --optional /usr/bin/sphinx-build=python3-sphinx $(SITE) objdump=binutils dpkg-deb=dpkg rpmbuild=rpm umoci=umoci lintian=lintian ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
+	@scripts/require --optional /usr/bin/sphinx-build=python3-sphinx $(SITE) objdump=binutils dpkg-deb=dpkg rpmbuild=rpm umoci=umoci podman=podman newuidmap=uidmap lintian=lintian ip=iproute2 ethtool=ethtool scapy3=python3-scapy birdc=bird2 \
 	    qemu-system-x86_64=qemu-system-x86 busybox=busybox-static cpio=cpio bwrap=bubblewrap systemd-analyze=systemd \
 	    etcd=etcd-server ping=iputils-ping nsenter=util-linux iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \

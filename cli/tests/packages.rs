@@ -140,6 +140,10 @@ fn the_image_runs_without_privileges(file: &Path, here: &Path) {
     let report = text(command.args(["examples/router-second.toml", "--json"]));
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert!(report["power_w"].is_number(), "{report}");
+    // As the page says it, by podman without privileges.
+    if is_root() && there("podman") {
+        print!("{}", text(Command::new(root().join("tests/operator/podman")).arg(file)));
+    }
 }
 
 /// A repository of what scripts pack, with a version that is told and tagged, and a clone of it.
@@ -257,12 +261,25 @@ fn the_list_of_parts_is_valid_and_whole() {
     assert!(notices.contains("tokio ") && notices.contains("Permission is hereby granted"));
 }
 
-/// The first day of an operator, typed as they type it: install, two ports forward, the board, an alert, an upgrade
-/// while packets flow, another mode, why a packet was dropped, and all of it away again.
+/// The first day of an operator, typed as they type it: install, two ports forward, the journal, the board, an alert, an
+/// upgrade while packets flow, another mode, why a packet was dropped, and all of it away again; then what the scripts of
+/// the rpm do. All under a systemd of their own.
 #[test]
 fn an_operators_first_day() {
     let Some(_) = ebb_lab::test::namespace("ebb-trial") else { return };
-    for program in ["dpkg-deb", "apt-get", "prometheus", "promtool", "curl", "ping", "tc"] {
+    let tools = [
+        "dpkg-deb",
+        "apt-get",
+        "rpmbuild",
+        "rpm",
+        "systemctl",
+        "prometheus",
+        "promtool",
+        "curl",
+        "ping",
+        "tc",
+    ];
+    for program in tools {
         let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
         if !found.expect("sh runs").status.success() {
             return ebb_lab::test::skip(&format!("{program} is missing"));
@@ -272,22 +289,22 @@ fn an_operators_first_day() {
     let staged = place.path().join("staged");
     let mut stage = Command::new(root().join("scripts/stage"));
     run(quick(stage.arg(&staged).arg("/usr")));
-    let deb = |version: &str| {
-        let mut deb = Command::new(root().join("scripts/deb"));
-        deb.arg(place.path().join("out")).env("EBB_STAGED", &staged).env("EBB_VERSION", version);
-        text(quick(&mut deb)).trim().to_owned()
+    let packed = |script: &str, version: &str| {
+        let mut pack = Command::new(root().join("scripts").join(script));
+        pack.arg(place.path().join("out")).env("EBB_STAGED", &staged).env("EBB_VERSION", version);
+        text(quick(&mut pack)).trim().to_owned()
     };
-    let (old, newer) = (deb("1.0.0"), deb("1.0.1"));
-    let trial = Command::new("setpriv")
-        .args(["--pdeathsig", "TERM"])
-        .arg(root().join("tests/operator/trial"))
-        .args([&old, &newer])
-        .output()
-        .expect("python3 runs");
-    let (said, failed) =
-        (String::from_utf8_lossy(&trial.stdout), String::from_utf8_lossy(&trial.stderr));
-    println!("{said}");
-    assert!(trial.status.success(), "{said}\n{failed}");
+    for (trial, script) in [("trial", "deb"), ("rpm", "rpm")] {
+        let passed = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM"])
+            .arg(root().join("tests/operator").join(trial))
+            .args([packed(script, "1.0.0"), packed(script, "1.0.1")])
+            .output()
+            .expect("python3 runs");
+        let said = String::from_utf8_lossy(&passed.stdout);
+        println!("{said}");
+        assert!(passed.status.success(), "{said}\n{}", String::from_utf8_lossy(&passed.stderr));
+    }
 }
 
 /// The packages on a Debian of their own: `EBB_LONG=1`, as root; two minutes.
