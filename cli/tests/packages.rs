@@ -181,12 +181,16 @@ fn every_package_is_the_same_again_and_installs() {
     }
     let place = tempfile::tempdir().expect("a directory");
     let (source, clone) = tagged(place.path());
+    // The program is there: nothing is built.
+    let cargo = place.path().join("cargo");
+    let but_build = "#!/bin/sh\n[ \"$1\" = build ] || exec cargo \"$@\"\n";
+    std::fs::write(&cargo, but_build).expect("a file");
+    run(Command::new("chmod").arg("755").arg(&cargo));
     let sums = |source: &Path, to: &str, words: &str| -> BTreeMap<String, String> {
         let out = place.path().join(to);
         let mut packages = Command::new("sh");
         packages.args(["-c", words, "sh"]).arg(&out).current_dir(source);
-        // The program is there: nothing is built.
-        run(quick(&mut packages).env("CARGO", "true"));
+        run(quick(&mut packages).env("CARGO", &cargo));
         run(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&out));
         let sums = std::fs::read_to_string(out.join("SHA256SUMS")).expect("sums");
         let pair = |line: &str| line.split_once("  ").map(|(sum, name)| (name.into(), sum.into()));
