@@ -204,6 +204,21 @@ class Lab:
         self.log.seek(0)
         return self.log.read().strip()
 
+    def counters(self):
+        """What nftables has counted in the router's namespace: place, packets and bytes of each rule's counter."""
+        text = command("ip", "netns", "exec", self.router, "nft", "-j", "list", "ruleset")
+        found, number = [], 0
+        for entry in json.loads(text)["nftables"]:
+            rule = entry.get("rule")
+            if rule is None:
+                continue
+            number += 1
+            for expression in rule["expr"]:
+                if isinstance(expression, dict) and "counter" in expression:
+                    counted = expression["counter"]
+                    found.append((rule["table"], rule["chain"], number, counted["packets"], counted["bytes"]))
+        return found
+
     def status(self, check=True):
         """The router's own account, as the status socket gives it."""
         text = command(self.ebb, "router", "show", "--json", "--socket", self.socket, check=check)
