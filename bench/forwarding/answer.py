@@ -9,9 +9,11 @@ import time
 
 # Sockets of all protocols see frames before traffic control takes them away.
 ALL, OUTGOING = 3, 4
+ROOM_FORCED = 33
 UDP_OVER_IPV4 = b"\x08\x00", 17
 
 line = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL))
+line.setsockopt(socket.SOL_SOCKET, ROOM_FORCED, 64 << 20)
 line.bind((sys.argv[1], ALL))
 end = time.monotonic() + float(sys.argv[2])
 while (left := end - time.monotonic()) > 0:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// For `bench/run forwarding`: 64-byte packets of 1,024 flows at a rate, in bursts of a millisecond between which it
-// sleeps, so that what the machine spends beside them is what forwarding costs.
+// For `bench/run forwarding` and `firewall`: 64-byte packets of flows in turn, 1,024 unless said, at a rate, in bursts of
+// a millisecond between which it sleeps, so that what the machine spends beside them is what forwarding costs.
 //
-//     paced INTERFACE ITS-MAC NEXT-HOP'S-MAC PACKETS-A-SECOND SECONDS        prints how many it sent
+//     paced INTERFACE ITS-MAC NEXT-HOP'S-MAC PACKETS-A-SECOND SECONDS [FLOWS [FIRST-FLOW]]     prints how many it sent
 //
 // To 10.101.0.0/16, from 198.18.0.0/16.
 
@@ -22,9 +22,7 @@
 #include <time.h>
 
 // 64 bytes on the wire with the check sequence.
-enum { FLOWS = 1024, LENGTH = 60, BATCH = 64, BURST_NS = 1000000 };
-
-static uint8_t frames[FLOWS][LENGTH];
+enum { LENGTH = 60, BATCH = 64, BURST_NS = 1000000 };
 
 static uint64_t now(void)
 {
@@ -58,22 +56,26 @@ static void fill(uint8_t *frame, const uint8_t *from, const uint8_t *to, unsigne
 	while (sum >> 16)
 		sum = (sum & 0xffff) + (sum >> 16);
 	put16(ip + 10, ~sum);
-	put16(udp, 10000 + flow);
+	put16(udp, 10000 + (flow >> 16));
 	put16(udp + 2, 9);
 	put16(udp + 4, LENGTH - 34);
 }
 
 int main(int count, char **words)
 {
-	static struct iovec parts[FLOWS];
-	static struct mmsghdr messages[2 * FLOWS];
 	struct sockaddr_ll address = { .sll_family = AF_PACKET };
 	struct ether_addr from, to;
 	int on = 1, line = socket(AF_PACKET, SOCK_RAW, 0);
 	uint64_t begun, end, sent = 0, tried = 0, rate;
+	unsigned flows = count > 6 ? atoi(words[6]) : 1024, first = count > 7 ? atoi(words[7]) : 0;
+	uint8_t (*frames)[LENGTH] = calloc(flows, LENGTH);
+	struct iovec *parts = calloc(flows, sizeof(*parts));
+	// The first ones stand behind the last ones once more.
+	struct mmsghdr *messages = calloc(flows + BATCH, sizeof(*messages));
 
-	if (count != 6 || !ether_aton_r(words[2], &from) || !ether_aton_r(words[3], &to)) {
-		fprintf(stderr, "usage: paced INTERFACE MAC NEXT-HOP PACKETS-A-SECOND SECONDS\n");
+	if (count < 6 || count > 8 || flows < BATCH || !frames || !parts || !messages ||
+	    !ether_aton_r(words[2], &from) || !ether_aton_r(words[3], &to)) {
+		fprintf(stderr, "usage: paced INTERFACE MAC NEXT-HOP PACKETS-A-SECOND SECONDS [FLOWS [FIRST]]\n");
 		return 2;
 	}
 	address.sll_ifindex = if_nametoindex(words[1]);
@@ -82,11 +84,13 @@ int main(int count, char **words)
 		perror(words[1]);
 		return 1;
 	}
-	for (int i = 0; i < FLOWS; i++) {
-		fill(frames[i], from.ether_addr_octet, to.ether_addr_octet, i);
+	for (unsigned i = 0; i < flows; i++) {
+		fill(frames[i], from.ether_addr_octet, to.ether_addr_octet, first + i);
 		parts[i] = (struct iovec){ frames[i], LENGTH };
-		messages[i].msg_hdr.msg_iov = messages[i + FLOWS].msg_hdr.msg_iov = &parts[i];
-		messages[i].msg_hdr.msg_iovlen = messages[i + FLOWS].msg_hdr.msg_iovlen = 1;
+	}
+	for (unsigned i = 0; i < flows + BATCH; i++) {
+		messages[i].msg_hdr.msg_iov = &parts[i % flows];
+		messages[i].msg_hdr.msg_iovlen = 1;
 	}
 	rate = strtoull(words[4], NULL, 10);
 	begun = now();
@@ -96,7 +100,7 @@ int main(int count, char **words)
 
 		while (tried < due && now() < end) {
 			unsigned batch = due - tried < BATCH ? due - tried : BATCH;
-			int taken = sendmmsg(line, messages + tried % FLOWS, batch, 0);
+			int taken = sendmmsg(line, messages + tried % flows, batch, 0);
 
 			// What the interface does not take is gone.
 			tried += taken > 0 ? taken : 1;

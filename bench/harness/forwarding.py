@@ -107,15 +107,19 @@ class Scene(Apart):
         for port in ("p0", "p1"):
             self.inside(self.router, "ethtool", "-K", port, *settings)
 
-    def trial(self, rate, seconds):
+    def send(self, rate, seconds, *flows):
+        """Packets of 1,024 flows or of so many, from the first on or from another; returns how many were sent."""
+        words = [HOSTS[0], self.own_mac, self.mac, str(rate), str(seconds), *map(str, flows)]
+        return int(self.inside(self.spaces[0], "taskset", "-c", str(SENDER), self.paced, *words))
+
+    def trial(self, rate, seconds, *flows):
         """A load and pings beside it: seconds that the processors were busy, packets, times of the pings."""
         count = str(int(seconds / PING_SECONDS))
         ping = self.spawn(self.spaces[0], "ping", "-i", str(PING_SECONDS), "-c", count, "-W", "1", FAR)
         before, woken, busy = self.arrived(), wakes(), quiet.busy()
         began, sent = time.monotonic(), 0
         if rate:
-            words = ["taskset", "-c", str(SENDER), self.paced, HOSTS[0], self.own_mac, self.mac, str(rate), str(seconds)]
-            sent = int(self.inside(self.spaces[0], *words))
+            sent = self.send(rate, seconds, *flows)
         else:
             time.sleep(seconds)
         busy, took = quiet.busy() - busy, time.monotonic() - began

@@ -37,6 +37,16 @@ fn packets_under_random_rules_without_state_pass_as_the_kernel_has_them() {
     println!("{last}");
 }
 
+/// `EBB_DAY` says how many times as long it takes.
+#[test]
+fn a_day_behind_a_homes_router_passes_as_the_kernel_has_it() {
+    let times = std::env::var("EBB_DAY").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let Some(text) = script::run("day", &[], PATIENCE * times) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.ends_with(", 0 differ"), "{text}");
+    println!("{last}");
+}
+
 fn holds(printed: Option<String>) {
     let Some(text) = printed else { return };
     let last = text.lines().last().expect("a last line");
