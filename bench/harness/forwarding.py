@@ -108,24 +108,25 @@ class Scene(Apart):
             self.inside(self.router, "ethtool", "-K", port, *settings)
 
     def send(self, rate, seconds, *flows):
-        """Packets of 1,024 flows or of so many, from the first on or from another; returns how many were sent."""
+        """Packets of 1,024 flows or of so many, from the first on or from another; returns how many were sent, and seconds of processor time."""
         words = [HOSTS[0], self.own_mac, self.mac, str(rate), str(seconds), *map(str, flows)]
-        return int(self.inside(self.spaces[0], "taskset", "-c", str(SENDER), self.paced, *words))
+        sent, used_ns = self.inside(self.spaces[0], "taskset", "-c", str(SENDER), self.paced, *words).split()
+        return int(sent), int(used_ns) / 1e9
 
     def trial(self, rate, seconds, *flows):
         """A load and pings beside it: seconds that the processors were busy, packets, times of the pings."""
         count = str(int(seconds / PING_SECONDS))
         ping = self.spawn(self.spaces[0], "ping", "-i", str(PING_SECONDS), "-c", count, "-W", "1", FAR)
         before, woken, busy = self.arrived(), wakes(), quiet.busy()
-        began, sent = time.monotonic(), 0
+        began, sent, used = time.monotonic(), 0, 0.0
         if rate:
-            sent = self.send(rate, seconds, *flows)
+            sent, used = self.send(rate, seconds, *flows)
         else:
             time.sleep(seconds)
         busy, took = quiet.busy() - busy, time.monotonic() - began
         self.children.remove(ping)
         times = sorted(float(found) for found in re.findall(r"time=([\d.]+)", ping.communicate()[0]))
-        return {"busy_cores": busy / took, "seconds": took, "sent": sent, "arrived": self.arrived() - before,
+        return {"busy_cores": busy / took, "sender_busy": used, "seconds": took, "sent": sent, "arrived": self.arrived() - before,
                 "woken": wakes() - woken, "ping_us": [1e3 * took for took in times]}
 
 
