@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_apps::Application;
-use ebb_apps::esp::{Algorithm, Esp, Key, Tunnel};
+use ebb_apps::esp::{Algorithm, Esp, Key, Start, Tunnel, Used};
 use ebb_apps::route::{Builder, FibWriter, Interface, InterfaceId, Requests, Target};
 use ebb_graph::{Batch, Exits, Pool, PortId};
 use ebb_units::Time;
@@ -34,7 +34,9 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
         udp: true,
         mtu: 1500,
     };
-    let esp: Arc<dyn Application> = Arc::new(Esp::new(1, &[tunnel], Duration::from_secs(1)));
+    let claim = Used::default().claim(1 << 32, Duration::ZERO).expect("numbers");
+    let starts = [Start { claim, seen: 0 }];
+    let esp: Arc<dyn Application> = Arc::new(Esp::new(1, &[tunnel], &starts, &(Arc::new(|| ()) as _)));
     let (mut writer, fib) = FibWriter::new();
     let id = InterfaceId(1);
     let gateway = "203.0.113.2".parse().expect("an address");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ebb_apps::Application;
-use ebb_apps::esp::{Algorithm, Esp, Key, Tunnel};
+use ebb_apps::esp::{Algorithm, Esp, Key, Start, Tunnel, Used};
 use ebb_apps::route::{Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph};
 use ebb_graph::{Batch, Exits, Packet, Pool, PortId};
 use ebb_units::Time;
@@ -67,8 +67,10 @@ impl End {
             udp: false,
             mtu: 1500,
         };
+        let claim = Used::default().claim(1 << 60, Duration::ZERO).expect("numbers");
+        let starts = [Start { claim, seen: 0 }];
         let esp: Arc<dyn Application> =
-            Arc::new(Esp::new(1, &[tunnel], Duration::from_secs(1_800_000_000)));
+            Arc::new(Esp::new(1, &[tunnel], &starts, &(Arc::new(|| ()) as _)));
         let (mut tables, fib) = FibWriter::new();
         let (id, gateway) = (InterfaceId(0), "203.0.113.2".parse()?);
         let port = PortId(0);

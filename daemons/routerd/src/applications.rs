@@ -6,17 +6,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use ebb_apps::Application;
 use ebb_apps::count::Count;
-use ebb_apps::esp::Esp;
 use ebb_apps::ipfix::{Bell, Exporter, Format, Ipfix, Metering, Version};
 use ebb_apps::route::FibWriter;
 use ebb_graph::PortId;
-use ebb_host::clock;
 
 use crate::config::{App, Config, FlowExport, FlowTransport, FlowVersion};
 use crate::status;
+use crate::tunnel_state::{self, Remembered};
 
 /// Applications in the order in which packets pass them.
 pub type Applications = Vec<Arc<dyn Application>>;
@@ -26,20 +25,29 @@ const DATAGRAM_MAX: usize = 1400;
 /// Longest message elsewhere.
 const MESSAGE_MAX: usize = 16_384;
 
-/// Makes those of a configuration for so many workers, and what is to send the flows that are exported; `bell`
-/// wakes that.
+/// What [`make`] has made.
+pub struct Made {
+    /// The applications.
+    pub applications: Applications,
+    /// What is to send the flows that are exported.
+    pub exporter: Option<Exporter>,
+    /// Tunnels, which use up numbers that somebody has to claim.
+    pub tunnels: Option<Remembered>,
+}
+
+/// Makes those of a configuration for so many workers; `bell` wakes what sends flows.
 ///
 /// # Errors
-/// When a key cannot be read.
-pub fn make(
-    config: &Config,
-    workers: usize,
-    bell: &Bell,
-) -> Result<(Applications, Option<Exporter>)> {
-    let mut exporter = None;
+/// When a key cannot be read, or what is remembered of one.
+pub fn make(config: &Config, workers: usize, bell: &Bell) -> Result<Made> {
+    let (mut exporter, mut tunnels) = (None, None);
     let make = |app: &App| -> Result<Arc<dyn Application>> {
         Ok(match app {
-            App::Esp => Arc::new(esp(config, workers)?),
+            App::Esp => {
+                let esp = &config.esp;
+                let made = tunnel_state::make(&esp.state_directory, workers, &esp.tunnels()?)?;
+                tunnels.insert(made).esp.clone()
+            }
             App::Count => Arc::new(Count::new(workers)),
             App::Ipfix => {
                 let ipfix = Ipfix::new(workers, metering(&config.ipfix), bell);
@@ -49,20 +57,7 @@ pub fn make(
         })
     };
     let applications = config.router.apps.iter().map(make).collect::<Result<_>>()?;
-    Ok((applications, exporter))
-}
-
-/// 2025 in seconds since 1970: a clock that is before was never set.
-const CLOCK_S_MIN: u64 = 1_735_689_600;
-
-/// Whose nonces begin at the time: they must not have been used with the same keys before.
-fn esp(config: &Config, workers: usize) -> Result<Esp> {
-    let now = clock::since_1970();
-    ensure!(
-        now.as_secs() >= CLOCK_S_MIN,
-        "esp: the clock is before 2025, and packets would be encrypted as others were before: set the clock"
-    );
-    Ok(Esp::new(workers, &config.esp.tunnels()?, now))
+    Ok(Made { applications, exporter, tunnels })
 }
 
 /// Of a router whose flows nobody exports.

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod applications;
+pub mod cleartext;
 pub mod config;
 pub mod counters;
 pub mod energy;
@@ -34,4 +35,5 @@ pub mod status;
 pub mod sync;
 pub mod tap;
 pub mod telemetry;
+pub mod tunnel_state;
 pub mod worker;

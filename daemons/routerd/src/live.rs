@@ -42,6 +42,7 @@ use tracing::{error, info, warn};
 use crate::config::Config;
 use crate::export::Export;
 use crate::sync::TableSync;
+use crate::tunnel_state::Keeper;
 use backend::LiveBackend;
 use inject::Injection;
 use interfaces::Interfaces;
@@ -66,6 +67,8 @@ pub struct Live {
     injection: Injection,
     /// Ends after the workers too.
     export: Option<Export>,
+    /// And this.
+    tunnels: Option<Keeper>,
     reserve: Arc<Reserve>,
     /// Another program that is to take over.
     upgrade: Option<upgrade::Successor>,
@@ -204,6 +207,7 @@ impl Live {
         self.api = None;
         self.backend.router.stop();
         self.export = None;
+        self.tunnels = None;
         Ok(())
     }
 

@@ -1,11 +1,10 @@
 //! Security associations: one direction of a tunnel, with its numbers (RFC 4303 sections 3.3 and 3.4).
 //!
-//! Neighbours: `cipher` seals, `window` knows what has come, `encapsulate` lays packets out. Shared by all workers
-//! without a lock: whoever sends takes numbers that nobody else gets.
-
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+//! Neighbours: `cipher` seals, `numbers` says with which nonces, `window` knows what has come, `encapsulate` lays packets
+//! out. Shared by all workers without a lock.
 
 use super::cipher::{Cipher, IV_LEN, TAG_LEN};
+use super::numbers::{Number, Numbers};
 use super::window::Window;
 
 /// Bytes of the header: index and sequence number.
@@ -23,10 +22,7 @@ pub(super) struct Outbound {
     spi: u32,
     cipher: Cipher,
     extended: bool,
-    /// Numbers that are taken.
-    taken: AtomicU64,
-    /// Packets' IVs are their numbers behind this one.
-    iv_base: u64,
+    pub(super) numbers: Numbers,
 }
 
 /// The direction in which packets are opened.
@@ -35,7 +31,7 @@ pub(super) struct Inbound {
     pub(super) spi: u32,
     cipher: Cipher,
     extended: bool,
-    window: Window,
+    pub(super) window: Window,
 }
 
 /// Why a packet was not opened.
@@ -63,25 +59,20 @@ fn beside(spi: u32, number: u64, extended: bool) -> ([u8; 12], usize) {
 }
 
 impl Outbound {
-    pub(super) fn new(spi: u32, cipher: Cipher, extended: bool, iv_base: u64) -> Outbound {
-        Outbound { spi, cipher, extended, taken: AtomicU64::new(0), iv_base }
-    }
-
-    /// Takes so many numbers, which nobody else gets; the first. They may be beyond [`Outbound::is_spent`].
-    pub(super) fn take(&self, count: u64) -> u64 {
-        self.taken.fetch_add(count, Relaxed) + 1
+    pub(super) fn new(spi: u32, cipher: Cipher, extended: bool, numbers: Numbers) -> Outbound {
+        Outbound { spi, cipher, extended, numbers }
     }
 
     /// Whether the number is beyond the last: it must not come round (RFC 4303 section 3.3.3).
-    pub(super) fn is_spent(&self, number: u64) -> bool {
-        !self.extended && number > u64::from(u32::MAX)
+    pub(super) fn is_spent(&self, number: Number) -> bool {
+        !self.extended && number.sequence > u64::from(u32::MAX)
     }
 
     /// Writes a packet's ESP around `inner_len` bytes that stand behind [`FRONT_LEN`] ones; `esp` ends with the tag,
     /// and its length was rounded up by [`padding`].
     #[inline]
-    pub(super) fn seal(&self, esp: &mut [u8], inner_len: usize, protocol: u8, number: u64) {
-        let iv = self.iv_base.wrapping_add(number).to_be_bytes();
+    pub(super) fn seal(&self, esp: &mut [u8], inner_len: usize, protocol: u8, number: Number) {
+        let (number, iv) = (number.sequence, number.iv.to_be_bytes());
         esp[..4].copy_from_slice(&self.spi.to_be_bytes());
         esp[4..8].copy_from_slice(&(number as u32).to_be_bytes());
         esp[HEADER_LEN..FRONT_LEN].copy_from_slice(&iv);
@@ -104,8 +95,8 @@ pub(super) fn padding(inner_len: usize) -> usize {
 }
 
 impl Inbound {
-    pub(super) fn new(spi: u32, cipher: Cipher, extended: bool, window: u32) -> Inbound {
-        Inbound { spi, cipher, extended, window: Window::new(window) }
+    pub(super) fn new(spi: u32, cipher: Cipher, extended: bool, window: Window) -> Inbound {
+        Inbound { spi, cipher, extended, window }
     }
 
     /// Opens a packet from its ESP header to its tag, in place: what stands behind [`FRONT_LEN`] bytes is then what
@@ -143,6 +134,7 @@ fn inside(text: &[u8]) -> Option<(usize, u8)> {
 #[cfg(test)]
 mod tests {
     use super::super::cipher::{Algorithm, Key};
+    use super::super::numbers::{Claim, Used};
     use super::*;
 
     fn cipher() -> Cipher {
@@ -150,7 +142,16 @@ mod tests {
         Cipher::new(algorithm, &Key::from_hex(&"5a".repeat(20), algorithm).expect("a key"))
     }
 
-    fn sealed(out: &Outbound, inner: &[u8], number: u64) -> Vec<u8> {
+    fn out(spi: u32, extended: bool) -> Outbound {
+        let all = Claim { behind: Used { numbers: 0, ivs: 1 }, count: 1000 };
+        Outbound::new(spi, cipher(), extended, Numbers::new(all, std::sync::Arc::new(|| ())))
+    }
+
+    fn number(sequence: u64) -> Number {
+        Number { sequence, iv: sequence + 1 }
+    }
+
+    fn sealed(out: &Outbound, inner: &[u8], number: Number) -> Vec<u8> {
         let mut esp = vec![0; AROUND_LEN + inner.len() + padding(inner.len())];
         esp[FRONT_LEN..FRONT_LEN + inner.len()].copy_from_slice(inner);
         out.seal(&mut esp, inner.len(), 4, number);
@@ -159,11 +160,10 @@ mod tests {
 
     #[test]
     fn every_length_comes_back_and_no_changed_byte_does() {
-        let (out, into) =
-            (Outbound::new(7, cipher(), false, 1), Inbound::new(7, cipher(), false, 64));
+        let (out, into) = (out(7, false), Inbound::new(7, cipher(), false, Window::new(64, 0)));
         for len in 0..70 {
             let inner: Vec<u8> = (0..len).map(|byte| byte as u8 ^ 0x5a).collect();
-            let esp = sealed(&out, &inner, out.take(1));
+            let esp = sealed(&out, &inner, out.numbers.take(1).next().expect("a number"));
             assert_eq!(esp.len() % 4, 0);
             // The index is what the association is found by.
             for at in 4..esp.len() {
@@ -180,26 +180,14 @@ mod tests {
 
     #[test]
     fn extended_numbers_pass_the_half_and_others_end_there() {
-        let (out, into) =
-            (Outbound::new(9, cipher(), true, 1), Inbound::new(9, cipher(), true, 1024));
-        for number in [1, 0xffff_fffe, 0xffff_ffff, 0x1_0000_0000, 0x1_0000_0001] {
+        let (out, into) = (out(9, true), Inbound::new(9, cipher(), true, Window::new(1024, 0)));
+        for number in [1, 0xffff_fffe, 0xffff_ffff, 0x1_0000_0000, 0x1_0000_0001].map(number) {
             assert!(!out.is_spent(number));
-            assert_eq!(into.open(&mut sealed(&out, b"inside", number)), Ok((6, 4)), "{number:#x}");
+            assert_eq!(into.open(&mut sealed(&out, b"inside", number)), Ok((6, 4)), "{number:?}");
         }
-        assert_eq!(into.open(&mut sealed(&out, b"inside", 0xffff_fffe)), Err(Refusal::Replayed));
-        let short = Outbound::new(9, cipher(), false, 1);
-        assert!(!short.is_spent(0xffff_ffff) && short.is_spent(0x1_0000_0000));
-    }
-
-    #[test]
-    fn workers_take_numbers_that_nobody_else_has() {
-        let out = Outbound::new(9, cipher(), true, 1);
-        let take = || (0..10_000).map(|_| out.take(3)).collect::<Vec<u64>>();
-        let mut all: Vec<u64> = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
-            workers.into_iter().flat_map(|worker| worker.join().expect("numbers")).collect()
-        });
-        all.sort_unstable();
-        assert!(all.iter().zip((1..).step_by(3)).all(|(number, expected)| *number == expected));
+        let late = sealed(&out, b"inside", number(0xffff_fffe));
+        assert_eq!(into.open(&mut late.clone()), Err(Refusal::Replayed));
+        let short = super::tests::out(9, false);
+        assert!(!short.is_spent(number(0xffff_ffff)) && short.is_spent(number(0x1_0000_0000)));
     }
 }

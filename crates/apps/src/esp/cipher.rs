@@ -6,6 +6,7 @@
 use std::fmt;
 
 use ring::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::digest;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of the authentication tag.
@@ -84,6 +85,14 @@ impl Key {
             return Err(KeyError::Length { found, expected });
         }
         Ok(Key(bytes))
+    }
+
+    /// A name by which it is found again, of which nobody learns the key.
+    pub fn name(&self) -> String {
+        let mut hash = digest::Context::new(&digest::SHA256);
+        hash.update(b"ebb esp key");
+        hash.update(&self.0);
+        hash.finish().as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

@@ -22,13 +22,14 @@ pub(super) enum Counted {
     Congested,
     OtherInside,
     Spent,
+    NoNumber,
     NoRoom,
     ClearIn,
     ClearOut,
 }
 
 /// In the same order.
-pub(super) const NAMES: [&str; 18] = [
+pub(super) const NAMES: [&str; 19] = [
     "sealed_packets",
     "sealed_bytes",
     "opened_packets",
@@ -44,6 +45,7 @@ pub(super) const NAMES: [&str; 18] = [
     "dropped_congested",
     "dropped_other_inside",
     "dropped_sequence_spent",
+    "dropped_no_number",
     "dropped_no_room",
     "dropped_clear_in",
     "dropped_clear_out",

@@ -9,6 +9,7 @@ use ebb_graph::Packet;
 use ebb_wire::{Ipv4, Ipv6, checksum, ethertype, protocol};
 
 use super::association::{AROUND_LEN, FRONT_LEN, Inbound, Outbound, Refusal, padding};
+use super::numbers::Number;
 
 /// Port of ESP in UDP at both ends (RFC 3948 section 2.1).
 pub(super) const UDP_PORT: u16 = 4500;
@@ -92,7 +93,7 @@ pub(super) fn seal(
     place: Place,
     outer: &Outer,
     out: &Outbound,
-    number: u64,
+    number: Number,
 ) -> bool {
     let Place { l3, len, is_v4 } = place;
     let front = outer.len() + FRONT_LEN;

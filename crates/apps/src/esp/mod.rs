@@ -9,10 +9,10 @@ mod cipher;
 mod counters;
 mod encapsulate;
 mod node;
+mod numbers;
 mod policy;
 mod window;
 
-use core::time::Duration;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use ebb_graph::Node;
 use ipnet::IpNet;
 
 pub use cipher::{Algorithm, Key, KeyError};
+pub use numbers::{Claim, Used};
 
 use crate::application::Application;
 use association::{Inbound, Outbound};
@@ -27,7 +28,9 @@ use cipher::Cipher;
 use counters::Counters;
 use encapsulate::Outer;
 use node::{Guard, Tunnels};
+use numbers::Numbers;
 use policy::Policy;
+use window::Window;
 
 /// A tunnel to one peer: two associations, and what has to go through them.
 #[derive(Debug)]
@@ -54,6 +57,18 @@ pub struct Tunnel {
     pub udp: bool,
     /// Longest sealed packet.
     pub mtu: u16,
+}
+
+/// Rung when numbers should be claimed soon; by any worker.
+pub type Bell = Arc<dyn Fn() + Send + Sync>;
+
+/// Where a tunnel goes on: what is remembered of its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Numbers of what is sealed, on record as used.
+    pub claim: Claim,
+    /// The highest number that has come.
+    pub seen: u64,
 }
 
 /// A tunnel at work.
@@ -84,20 +99,20 @@ pub struct Esp {
 }
 
 impl Esp {
-    /// For so many workers, at `started` since 1970: keys that are used again after a restart must not meet their
-    /// IVs again, which therefore begin at the time. The clock may not have gone back since the last start.
-    pub fn new(workers: usize, tunnels: &[Tunnel], started: Duration) -> Esp {
-        let iv_base = started.as_nanos() as u64;
-        let pair = |tunnel: &Tunnel| {
+    /// For so many workers; each tunnel goes on where its start says.
+    pub fn new(workers: usize, tunnels: &[Tunnel], starts: &[Start], bell: &Bell) -> Esp {
+        let pair = |(tunnel, start): (&Tunnel, &Start)| {
             let outer = Outer { local: tunnel.local, remote: tunnel.remote, udp: tunnel.udp };
             let cipher = Cipher::new(tunnel.algorithm, &tunnel.out.1);
-            let out = Outbound::new(tunnel.out.0, cipher, tunnel.extended_sequence, iv_base);
+            let numbers = Numbers::new(start.claim, bell.clone());
+            let out = Outbound::new(tunnel.out.0, cipher, tunnel.extended_sequence, numbers);
             Pair { outer, out, room: outer.room(tunnel.mtu) }
         };
         let into = |(number, tunnel): (usize, &Tunnel)| {
             let cipher = Cipher::new(tunnel.algorithm, &tunnel.into.1);
             let extended = tunnel.extended_sequence;
-            (Inbound::new(tunnel.into.0, cipher, extended, tunnel.window), number)
+            let window = Window::new(tunnel.window, starts[number].seen);
+            (Inbound::new(tunnel.into.0, cipher, extended, window), number)
         };
         let mut into: Vec<_> = tunnels.iter().enumerate().map(into).collect();
         into.sort_by_key(|(one, _)| one.spi);
@@ -106,7 +121,7 @@ impl Esp {
         locals.dedup();
         let shared = Shared {
             policy: Policy::new(tunnels),
-            pairs: tunnels.iter().map(pair).collect(),
+            pairs: tunnels.iter().zip(starts).map(pair).collect(),
             into,
             locals,
             in_udp: tunnels.iter().any(|tunnel| tunnel.udp),
@@ -115,9 +130,20 @@ impl Esp {
         Esp { shared: Arc::new(shared), counters }
     }
 
-    /// Never uses the next `count` sequence numbers of a tunnel.
-    pub fn pass_over(&self, tunnel: usize, count: u64) {
-        self.shared.pairs[tunnel].out.take(count);
+    /// What a tunnel holds of numbers, and how many of them are taken.
+    pub fn numbers(&self, tunnel: usize) -> (Claim, u64) {
+        self.shared.pairs[tunnel].out.numbers.standing()
+    }
+
+    /// Gives a tunnel numbers, which are on record as used.
+    pub fn hold(&self, tunnel: usize, claim: Claim) {
+        self.shared.pairs[tunnel].out.numbers.hold(claim);
+    }
+
+    /// The highest number that has come in a tunnel.
+    pub fn seen(&self, tunnel: usize) -> u64 {
+        let of = self.shared.into.iter().find(|(_, of)| *of == tunnel);
+        of.map_or(0, |(one, _)| one.window.top())
     }
 }
 

@@ -14,6 +14,7 @@ use super::Shared;
 use super::association::Refusal;
 use super::counters::{Counted, Counters};
 use super::encapsulate::{self, Opened, Place, UDP_PORT};
+use super::numbers::{Number, Taken};
 use super::policy::Ends;
 use crate::application::{OPENED, OWN_SOURCE};
 use crate::route;
@@ -182,10 +183,11 @@ impl Tunnels {
         &self,
         mut packet: Packet,
         (tunnel, place): (usize, Place),
-        number: u64,
+        number: Option<Number>,
         out: &mut Outputs<'_>,
     ) {
         let pair = &self.shared.pairs[tunnel];
+        let Some(number) = number else { return self.drop(packet, Counted::NoNumber, out) };
         if pair.out.is_spent(number) {
             return self.drop(packet, Counted::Spent, out);
         }
@@ -206,7 +208,7 @@ impl Tunnels {
         match self.outbound(&packet, &seen) {
             None | Some(Step::Pass) => out.push(0, packet),
             Some(Step::Seal(tunnel, place)) => {
-                let number = self.shared.pairs[tunnel].out.take(1);
+                let number = self.shared.pairs[tunnel].out.numbers.take(1).next();
                 self.seal(packet, (tunnel, place), number, out);
             }
             // An error would quote in clear what came sealed.
@@ -279,7 +281,7 @@ impl Node for Tunnels {
             out.forward(0, batch);
         }
         // Numbers are taken for a run of packets at once: workers rarely meet there.
-        let (mut number, mut run) = (0, 0);
+        let (mut numbers, mut run) = (Taken::NONE, 0);
         for (at, packet) in batch.drain(..).enumerate() {
             match steps[at] {
                 Step::Pass => out.push(0, packet),
@@ -291,10 +293,10 @@ impl Node for Tunnels {
                         let same =
                             |step: &&Step| matches!(step, Step::Seal(other, _) if *other == tunnel);
                         run = steps[at..].iter().take_while(same).count() as u64;
-                        number = self.shared.pairs[tunnel].out.take(run);
+                        numbers = self.shared.pairs[tunnel].out.numbers.take(run);
                     }
-                    self.seal(packet, (tunnel, place), number, out);
-                    (number, run) = (number + 1, run - 1);
+                    self.seal(packet, (tunnel, place), numbers.next(), out);
+                    run -= 1;
                 }
             }
         }

@@ -19,11 +19,19 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Of so many numbers at least.
-    pub(super) fn new(len: u32) -> Window {
+    /// Of so many numbers at least; all up to `top` have come.
+    pub(super) fn new(len: u32, top: u64) -> Window {
         // One block more: the newest may have begun only just now.
         let blocks = (u64::from(len).div_ceil(BLOCK) + 1).next_power_of_two();
-        Window { words: (0..blocks).map(|_| AtomicU64::new(0)).collect(), top: AtomicU64::new(0) }
+        let words: Box<[_]> = (0..blocks).map(|_| AtomicU64::new(0)).collect();
+        let newest = top / BLOCK;
+        for block in newest.saturating_sub(blocks - 1)..=newest {
+            let marks =
+                if block < newest { u32::MAX } else { u32::MAX >> (BLOCK - 1 - top % BLOCK) };
+            let word = &words[block as usize & (words.len() - 1)];
+            word.store(u64::from(block as u32) << 32 | u64::from(marks), Relaxed);
+        }
+        Window { words, top: AtomicU64::new(top) }
     }
 
     /// The highest number that was accepted.
@@ -108,7 +116,7 @@ mod tests {
 
     #[test]
     fn numbers_are_accepted_once_and_until_they_are_too_old() {
-        let window = Window::new(64);
+        let window = Window::new(64, 0);
         assert!(!window.accept(0), "no packet has number 0");
         assert!(window.accept(1) && !window.accept(1));
         assert!(window.accept(200) && !window.may_come(1));
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_high_half_is_found() {
-        let window = Window::new(64);
+        let window = Window::new(64, 0);
         assert_eq!(window.whole(5), 5);
         assert!(window.accept(0xffff_fff0));
         assert_eq!(window.whole(0xffff_fff5), 0xffff_fff5);
@@ -128,16 +136,16 @@ mod tests {
         assert!(window.accept(0x1_0000_0003));
         assert_eq!(window.whole(0xffff_fffe), 0xffff_fffe, "late, of the run before");
         assert_eq!(window.whole(4), 0x1_0000_0004);
-        let full = Window::new(64);
+        let full = Window::new(64, 0);
         assert!(full.accept(127) && full.whole(0) == 0 && full.whole(5) == 5);
-        let begun = Window::new(64);
+        let begun = Window::new(64, 0);
         assert!(begun.accept(3));
         assert_eq!(begun.whole(0xffff_ffff), 0xffff_ffff, "there is no run before the first");
     }
 
     #[test]
     fn of_workers_that_all_try_one_number_one_gets_it() {
-        let window = Window::new(1024);
+        let window = Window::new(1024, 0);
         let accepted = AtomicU64::new(0);
         let numbers = 200_000;
         std::thread::scope(|scope| {
@@ -160,13 +168,14 @@ mod tests {
         #[test]
         fn as_a_set_of_numbers_would_have_it(
             len in 1u32..200,
+            begin in prop_oneof![Just(0u64), 0u64..1000, Just(u64::from(u32::MAX) - 7)],
             steps in prop::collection::vec((0u64..400, any::<bool>()), 1..400),
         ) {
-            let window = Window::new(len);
-            let (mut seen, mut top) = (BTreeSet::new(), 0u64);
+            let window = Window::new(len, begin);
+            let (mut seen, mut top) = (BTreeSet::new(), begin);
             for (step, back) in steps {
                 let number = if back { top.saturating_sub(step) } else { top + step / 8 };
-                let fresh = number != 0 && !seen.contains(&number);
+                let fresh = number > begin && !seen.contains(&number);
                 let may = window.may_come(number);
                 prop_assert_eq!(may, window.accept(number));
                 prop_assert!(!may || fresh, "{} twice", number);

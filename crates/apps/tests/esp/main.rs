@@ -7,10 +7,9 @@ mod harness;
 mod mutations;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ebb_apps::Application;
-use ebb_apps::esp::{Algorithm, Esp, Key, Tunnel};
+use ebb_apps::esp::{Algorithm, Claim, Esp, Key, Start, Tunnel, Used};
 use ebb_apps::route::{ReversePath, RouteLimits};
 use ebb_graph::DropReason;
 use ebb_wire::{Ipv4, Ipv6, Template, checksum, ethertype, link};
@@ -78,7 +77,15 @@ impl End {
     }
 
     fn of(tunnels: &[Tunnel]) -> End {
-        let esp = Arc::new(Esp::new(1, tunnels, Duration::from_secs(1_800_000_000)));
+        End::after(tunnels, 0, 0)
+    }
+
+    /// Going on behind `numbers` that were sealed and `seen` ones that came.
+    fn after(tunnels: &[Tunnel], numbers: u64, seen: u64) -> End {
+        let behind = Used { numbers, ivs: 1_800_000_000 + numbers };
+        let start = Start { claim: Claim { behind, count: 1 << 30 }, seen };
+        let starts = vec![start; tunnels.len()];
+        let esp = Arc::new(Esp::new(1, tunnels, &starts, &(Arc::new(|| ()) as _)));
         let applications: [Arc<dyn Application>; 1] = [esp.clone()];
         let mut router = Router::around(&RouteLimits::default(), &applications);
         // Where packets go that came out of the tunnel, at the far end.
@@ -238,8 +245,7 @@ fn what_is_too_long_is_answered_and_does_not_leave() {
 
 #[test]
 fn nothing_is_sealed_beyond_the_last_number() {
-    let mut near = End::new(PLAIN, true);
-    near.esp.pass_over(0, u64::from(u32::MAX) - 1);
+    let mut near = End::after(&[tunnel(PLAIN, true)], u64::from(u32::MAX) - 1, 0);
     let frame = inner(false, &[1]);
     let last = near.pass(&frame);
     assert_eq!(last[38..42], [0xff; 4]);
@@ -249,9 +255,47 @@ fn nothing_is_sealed_beyond_the_last_number() {
         [Left::Dropped(DropReason::Application), Left::Dropped(DropReason::Application)]
     );
     assert_eq!(near.count("dropped_sequence_spent"), 2);
-    let mut near = End::new(Kind { extended: true, ..PLAIN }, true);
-    near.esp.pass_over(0, u64::from(u32::MAX));
+    let extended = Kind { extended: true, ..PLAIN };
+    let mut near = End::after(&[tunnel(extended, true)], u64::from(u32::MAX), 0);
     assert_eq!(near.pass(&frame)[38..42], [0; 4], "the half runs over");
+}
+
+/// Numbers go on where they were, with the high half that no packet holds, and what was recorded is known.
+#[test]
+fn a_restart_goes_on_where_it_was() {
+    for extended in [false, true] {
+        let kind = Kind { extended, ..PLAIN };
+        let (mut near, mut far) = (End::new(kind, true), End::new(kind, false));
+        let recorded = carried(&near.pass(&inner(false, &[1])));
+        assert!(matches!(far.router.send(std::slice::from_ref(&recorded))[..], [Left::Sent(..)]));
+        assert_eq!(far.esp.seen(0), 1);
+        let numbers = if extended { 5 << 32 } else { 1000 };
+        let mut near = End::after(&[tunnel(kind, true)], numbers, 0);
+        let mut far = End::after(&[tunnel(kind, false)], 0, numbers);
+        let left = far.router.send(&[recorded]);
+        assert_eq!(left, [Left::Dropped(DropReason::Application)], "it came before the restart");
+        let sealed = carried(&near.pass(&inner(false, &[2])));
+        assert!(matches!(far.router.send(&[sealed])[..], [Left::Sent(..)]));
+        assert_eq!(far.esp.seen(0), numbers + 1);
+    }
+}
+
+#[test]
+fn without_numbers_on_record_nothing_is_sealed() {
+    let mut near = End::new(PLAIN, true);
+    let (claim, _) = near.esp.numbers(0);
+    let spent = Claim { behind: Used { numbers: 7, ..claim.behind }, count: 1 };
+    near.esp.hold(0, spent);
+    let frame = inner(false, &[1]);
+    let left = near.router.send(&[frame.clone(), frame.clone()]);
+    assert!(
+        matches!(&left[..], [Left::Sent(_, sealed), Left::Dropped(DropReason::Application)]
+            if sealed[38..42] == [0, 0, 0, 8]),
+        "{left:?}"
+    );
+    assert_eq!(near.count("dropped_no_number"), 1);
+    near.esp.hold(0, Claim { count: 2, ..spent });
+    assert_eq!(near.pass(&frame)[38..42], [0, 0, 0, 9]);
 }
 
 #[test]

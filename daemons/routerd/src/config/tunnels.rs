@@ -11,7 +11,7 @@ use toml::Spanned;
 use zeroize::Zeroizing;
 
 use super::read::Section;
-use super::types::{App, Config, Esp, EspAlgorithm, EspTunnel, MTU_MAX};
+use super::types::{App, Config, Esp, EspAlgorithm, EspTunnel, MTU_MAX, PacketPath};
 
 impl EspAlgorithm {
     fn known(self) -> Algorithm {
@@ -54,8 +54,9 @@ fn prefixes(section: &mut Section<'_, '_>, key: &'static str) -> Option<Spanned<
 
 pub(super) fn esp(mut section: Section<'_, '_>) -> Esp {
     let tunnels = section.sections("tunnel").into_iter().filter_map(tunnel).collect();
+    let directory = section.value::<PathBuf>("state_directory", "expected a path in quotes");
     section.finish();
-    Esp { tunnels }
+    Esp { state_directory: or(directory, PathBuf::from("/var/lib/ebb")), tunnels }
 }
 
 fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
@@ -159,6 +160,13 @@ pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
             "there are tunnels, but apps does not have \"esp\": their packets would leave in clear";
         root.report("router.apps", 0..0, message, "add \"esp\" to apps, or remove [[esp.tunnel]]");
     }
+    for (number, port) in config.ports.iter().enumerate() {
+        if is_used && port.path == PacketPath::Kernel {
+            let message = "packets for tunnels would pass in clear: the kernel encrypts none";
+            let field = format!("port[{number}].path");
+            root.report(&field, 0..0, message, "use path = \"worker\" or \"auto\"");
+        }
+    }
     let (mut indices, mut prefixes) = (BTreeMap::new(), BTreeMap::new());
     for (number, tunnel) in tunnels.iter().enumerate() {
         if let Some(other) = indices.insert(tunnel.spi_in, number) {
@@ -183,6 +191,7 @@ pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
 impl Esp {
     /// Relative paths become relative to the configuration file's folder.
     pub(super) fn below(&mut self, folder: &Path) {
+        self.state_directory = folder.join(&self.state_directory);
         for tunnel in &mut self.tunnels {
             for file in [&mut tunnel.key_file_out, &mut tunnel.key_file_in] {
                 *file = folder.join(&*file);
@@ -205,7 +214,7 @@ impl Esp {
         });
         let keys: Vec<(String, &Key)> = directions.collect();
         for (at, (field, key)) in keys.iter().enumerate() {
-            // Whoever uses a key begins with the same nonces.
+            // Each use of a key has numbers of its own, which would be the same.
             if let Some((other, _)) = keys[..at].iter().find(|(_, other)| other == key) {
                 anyhow::bail!(
                     "{field}: the key is that of {other}, too: make one for each direction of each tunnel \

@@ -424,8 +424,10 @@ impl Config {
 }
 
 /// `[esp]`: IPsec tunnels (crates/apps/src/esp).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Esp {
+    /// Where it is remembered which numbers are used.
+    pub state_directory: PathBuf,
     /// `[[esp.tunnel]]`
     #[serde(rename = "tunnel", skip_serializing_if = "Vec::is_empty")]
     pub tunnels: Vec<EspTunnel>,

@@ -9,6 +9,7 @@ use ebb_host::{Sysfs, ethtool, netlink, topology};
 use ebb_ports::afxdp::{self, AfXdpError};
 
 use super::{open, placement, start};
+use crate::cleartext;
 use crate::config::{Config, PacketPath, Port, Redirect, Router};
 use crate::power::Fitted;
 use crate::router::limits;
@@ -30,6 +31,10 @@ pub fn preflight(config: &Config) -> Preflight {
     let mut found = Preflight::default();
     if let Err(error) = config.check_files() {
         found.problems.push(format!("{error:#}"));
+    }
+    match cleartext::ways(config) {
+        Ok(ways) => found.problems.extend(ways),
+        Err(error) => found.problems.push(format!("esp: {error:#}")),
     }
     match placement::workers(config) {
         Ok(cpus) => workers(config, cpus.len(), &mut found),

@@ -25,7 +25,7 @@ use super::path_costs::ByCost;
 use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
-use crate::applications;
+use crate::applications::{self, Made};
 use crate::config::{self, Config};
 use crate::export::Export;
 use crate::knobs::{self, MachineKnobs};
@@ -74,7 +74,7 @@ impl Live {
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
         let export_bell = Arc::new(Doorbell::new()?);
         let rung = export_bell.clone();
-        let (applications, exporter) =
+        let Made { applications, exporter, tunnels } =
             applications::make(&config, workers, &(Arc::new(move || rung.ring()) as _))?;
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
@@ -140,6 +140,9 @@ impl Live {
         let export = exporter
             .map(|exporter| Export::start(&config, exporter, export_bell, tell))
             .transpose()?;
+        let told = backend.clone();
+        let keep = move |words| told.replace_warning("esp:", words);
+        let tunnels = tunnels.map(|tunnels| tunnels.keep(keep)).transpose()?;
         let router = backend.router.clone();
         let injection = Injection::start(router, interfaces.clone(), reserve.clone())?;
         let mut live = Live {
@@ -152,6 +155,7 @@ impl Live {
             sync,
             injection,
             export,
+            tunnels,
             reserve,
             upgrade: None,
             program: std::env::current_exe().context("cannot find the program's own file")?,
