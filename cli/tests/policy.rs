@@ -47,6 +47,20 @@ fn a_day_behind_a_homes_router_passes_as_the_kernel_has_it() {
     println!("{last}");
 }
 
+/// Rules, routes, addresses, switches and the router itself change while packets flow: none passes that the kernel drops.
+/// `EBB_CHANGES` says in how many rounds.
+#[test]
+fn while_anything_changes_no_packet_passes_that_the_kernel_drops() {
+    for path in ["worker", "kernel"] {
+        let Some(text) = script::run_with(&[("EBB_PATH", path)], "changing", &[], PATIENCE) else {
+            return;
+        };
+        let last = text.lines().last().expect("a last line");
+        assert!(last.ends_with(", 0 passed that should not"), "{text}");
+        println!("{last}");
+    }
+}
+
 fn holds(printed: Option<String>) {
     let Some(text) = printed else { return };
     let last = text.lines().last().expect("a last line");
