@@ -341,4 +341,6 @@ fn rotated(before: &Day, last: &Day, racks: u8, night_ns: u64) -> Day {
 }
 
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod tests;

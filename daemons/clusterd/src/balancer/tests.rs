@@ -3,6 +3,7 @@
 mod breaks;
 mod neighbours;
 mod probes;
+mod segment;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

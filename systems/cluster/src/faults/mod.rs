@@ -29,13 +29,17 @@ pub fn search(first: u64, count: u64, mix: Mix) -> Result<Outcome, String> {
 mod tests {
     use super::*;
 
-    /// A thousand schedules; EBB_LONG=1: a hundred thousand.
+    fn number(variable: &str) -> Option<u64> {
+        std::env::var(variable).ok()?.parse().ok()
+    }
+
+    /// Two thousand schedules; `EBB_SEED=N` replays those of a seed, `EBB_SCHEDULES=N` draws 2N from it on.
     #[test]
     fn invariants_hold_under_random_faults() {
-        let long = std::env::var_os("EBB_LONG").is_some_and(|value| value == "1");
-        let each = if long { 50_000 } else { 500 };
-        let first = std::env::var("EBB_SEED").ok().and_then(|seed| seed.parse().ok());
-        let (first, each) = first.map_or((1, each), |seed| (seed, 1));
+        let (first, each) = match (number("EBB_SEED"), number("EBB_SCHEDULES")) {
+            (Some(seed), count) => (seed, count.unwrap_or(1)),
+            (None, count) => (1, count.unwrap_or(1000)),
+        };
         for mix in [Mix { clock_steps: false }, Mix { clock_steps: true }] {
             let sum = search(first, each, mix).unwrap_or_else(|broken| panic!("{broken}"));
             if each > 1 {
