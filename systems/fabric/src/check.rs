@@ -186,9 +186,10 @@ fn unmanaged(topology: &Topology, tables: &Tables) -> Vec<BrokenRoute> {
         if lid == 0 || topology.switch_ids().all(|at| entry(at).is_none()) {
             continue;
         }
+        let mut arrives = vec![false; topology.switches().len()];
         for start in topology.switch_ids() {
             let asks = topology.hosts_on(start).next().is_some();
-            match walk::to_switch(topology, tables, start, target) {
+            match walk::to_switch(topology, tables, start, target, &mut arrives) {
                 Err((_, walk::Loss::NoEntry)) if !asks => {}
                 Err(end) => *ends.entry(end).or_default() += 1,
                 Ok(()) => {}

@@ -99,13 +99,49 @@ pub fn survey_with(
     hosts: Option<&[bool]>,
     examples: usize,
 ) -> Survey {
-    let takes_part = |host: HostId| hosts.is_none_or(|hosts| hosts[host.index()]);
+    let takes_part = |host: &HostId| hosts.is_none_or(|hosts| hosts[host.index()]);
     let mut walker = Walker { room: examples, ..Walker::new(topology, tables) };
-    let sources: Vec<HostId> = topology.host_ids().filter(|host| takes_part(*host)).collect();
-    for destination in sources.iter().flat_map(|host| topology.host(*host).lids()) {
-        walker.destination(&sources, destination);
+    let hosts = || topology.host_ids().filter(takes_part);
+    let senders = Senders::of(topology, hosts(), tables.lanes.is_identity());
+    for destination in hosts().flat_map(|host| topology.host(host).lids()) {
+        walker.destination(&senders, destination);
     }
     walker.survey
+}
+
+/// Hosts in groups whose packets of one level to one address go the same way from the first switch on:
+/// those on one switch, unless lanes depend on the port by which packets come in.
+pub(crate) struct Senders(Vec<Vec<HostId>>);
+
+impl Senders {
+    pub(crate) fn of(
+        topology: &Topology,
+        hosts: impl Iterator<Item = HostId>,
+        any_input: bool,
+    ) -> Senders {
+        let mut place: BTreeMap<(SwitchId, PortNumber), usize> = BTreeMap::new();
+        let mut groups: Vec<Vec<HostId>> = Vec::new();
+        for host in hosts {
+            let at = topology.host(host);
+            let port = if any_input { 0 } else { at.port };
+            let group = *place.entry((at.switch, port)).or_insert(groups.len());
+            if group == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[group].push(host);
+        }
+        Senders(groups)
+    }
+
+    /// No host.
+    pub(crate) fn none() -> Senders {
+        Senders(Vec::new())
+    }
+
+    /// The groups, each with at least one host.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[HostId]> {
+        self.0.iter().map(Vec::as_slice)
+    }
 }
 
 /// The switches and channels that a packet of one pair passes, until it arrives or is lost.
@@ -137,7 +173,8 @@ pub fn path(
     }
 }
 
-/// Follows the entries for a switch's own address to its management port.
+/// Follows the entries for a switch's own address to its management port, or to a switch from which packets
+/// arrive there; notes the switches on the way as such.
 ///
 /// # Errors
 /// At which switch and why packets end elsewhere.
@@ -146,13 +183,16 @@ pub fn to_switch(
     tables: &Tables,
     start: SwitchId,
     target: SwitchId,
+    arrives: &mut [bool],
 ) -> Result<(), (SwitchId, Loss)> {
     let lid = topology.switch(target).lid;
     let mut at = start;
-    for _ in 0..=topology.switches().len() {
+    let mut way = Vec::new();
+    while !arrives[at.index()] {
         let port = tables.forwarding.get(at, lid).ok_or((at, Loss::NoEntry))?;
+        way.push(at);
         match (port, at == target) {
-            (0, true) => return Ok(()),
+            (0, true) => break,
             (0, false) => return Err((at, Loss::KeptBySwitch)),
             _ => {}
         }
@@ -161,8 +201,12 @@ pub fn to_switch(
             Peer::Host(_) => return Err((at, Loss::WrongHost)),
             Peer::Nothing => return Err((at, Loss::DeadPort)),
         }
+        if way.len() > topology.switches().len() {
+            return Err((start, Loss::Loop));
+        }
     }
-    Err((start, Loss::Loop))
+    way.into_iter().for_each(|at| arrives[at.index()] = true);
+    Ok(())
 }
 
 /// What a switch does with a packet: the channel it is put on and what is at its end.
@@ -248,27 +292,51 @@ impl<'a> Walker<'a> {
         Walker { topology, tables, survey, learnt, fates, flow, arriving, round, room }
     }
 
-    fn destination(&mut self, sources: &[HostId], destination: Lid) {
+    fn destination(&mut self, senders: &Senders, destination: Lid) {
         let own = self.topology.owner(destination);
+        let masks = &self.tables.levels;
+        let others = |group: &[HostId]| {
+            group.len() - usize::from(group.iter().any(|it| own == Owner::Host(*it)))
+        };
         let mut levels = 0u16;
-        for source in sources.iter().filter(|source| own != Owner::Host(**source)) {
-            self.survey.pairs += 1;
-            levels |= self.tables.levels.mask(*source, destination);
+        let mut sending: Vec<(&[HostId], usize)> = Vec::new();
+        for group in senders.groups() {
+            let count = others(group);
+            self.survey.pairs += count as u64;
+            sending.push((group, count));
+            if masks.is_uniform() {
+                levels |= u16::from(count > 0);
+            } else {
+                let others = group.iter().filter(|it| own != Owner::Host(**it));
+                levels = others.fold(levels, |all, it| all | masks.mask(*it, destination));
+            }
         }
         let mut bad: Vec<Unreachable> = Vec::new();
         for level in (0..LANES as ServiceLevel).filter(|level| levels >> level & 1 == 1) {
             self.round += 1;
-            for source in sources.iter().filter(|source| own != Owner::Host(**source)) {
-                if self.tables.levels.mask(*source, destination) >> level & 1 == 1
-                    && let Err((at, loss)) = self.follow(*source, destination, level)
-                {
-                    bad.push(Unreachable { source: *source, destination, level, at, loss });
+            let sends = |host: &HostId| {
+                own != Owner::Host(*host) && masks.mask(*host, destination) >> level & 1 == 1
+            };
+            for &(group, others) in &sending {
+                let count = match masks.is_uniform() {
+                    true => others,
+                    false => group.iter().filter(|host| sends(host)).count(),
+                };
+                if count == 0 {
+                    continue;
+                }
+                if let Err((at, loss)) = self.follow(group[0], count as u64, destination, level) {
+                    let pair = |source| Unreachable { source, destination, level, at, loss };
+                    bad.extend(group.iter().filter(|host| sends(host)).map(|host| pair(*host)));
                 }
             }
             self.pour();
         }
-        for &source in sources.iter().filter(|source| own != Owner::Host(**source)) {
-            if self.tables.levels.mask(source, destination) == 0 {
+        for &source in sending.iter().flat_map(|(group, _)| *group) {
+            if !masks.is_uniform()
+                && own != Owner::Host(source)
+                && masks.mask(source, destination) == 0
+            {
                 let (level, at) = (0, self.topology.host(source).switch);
                 let loss = Loss::NoLevel;
                 bad.push(Unreachable { source, destination, level, at, loss });
@@ -289,10 +357,12 @@ impl<'a> Walker<'a> {
         self.survey.examples.extend(bad.into_iter().take(room));
     }
 
-    /// Follows one pair up to a channel whose fate is known.
+    /// Follows the packets of some hosts of a group, of which `source` is one, up to a channel whose fate is
+    /// known.
     fn follow(
         &mut self,
         source: HostId,
+        hosts: u64,
         destination: Lid,
         level: ServiceLevel,
     ) -> Result<(), (SwitchId, Loss)> {
@@ -330,15 +400,16 @@ impl<'a> Walker<'a> {
                 Err(loss) => break (Fate::Lost { at: switch, loss }, None),
             }
         };
-        self.settle(&walked, fate, first)
+        self.settle(&walked, fate, first, hosts)
     }
 
-    /// Writes the fate of every channel of a walk, last first, and sends one path down it.
+    /// Writes the fate of every channel of a walk, last first, and sends the hosts' paths down it.
     fn settle(
         &mut self,
         walked: &[Channel],
         end: Fate,
         joined: Option<Channel>,
+        hosts: u64,
     ) -> Result<(), (SwitchId, Loss)> {
         let (mut fate, mut next) = (end, joined);
         for channel in walked.iter().rev() {
@@ -358,9 +429,9 @@ impl<'a> Walker<'a> {
                 if self.survey.hops.len() <= hops as usize {
                     self.survey.hops.resize(hops as usize + 1, 0);
                 }
-                self.survey.hops[hops as usize] += 1;
+                self.survey.hops[hops as usize] += hosts;
                 if let Some(first) = next {
-                    self.flow[first.index()] += 1;
+                    self.flow[first.index()] += hosts;
                 }
                 Ok(())
             }

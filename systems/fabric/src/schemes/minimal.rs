@@ -101,7 +101,10 @@ fn mend_management(topology: &Topology, tables: &mut Tables) {
         for _ in topology.switch_ids() {
             let port = |at| tables.forwarding.get(at, lid).filter(|port| *port != 0);
             let dead = |at| port(at).is_some_and(|it| topology.peer(at, it) == Peer::Nothing);
-            let reached = |next| walk::to_switch(topology, tables, next, target).is_ok();
+            let count = topology.switches().len();
+            let reached = |next| {
+                walk::to_switch(topology, tables, next, target, &mut vec![false; count]).is_ok()
+            };
             let found = topology.switch_ids().filter(|at| dead(*at)).find_map(|at| {
                 let mut ways = topology.neighbours(at);
                 ways.find(|(_, next, _)| reached(*next)).map(|(port, _, _)| (at, port))

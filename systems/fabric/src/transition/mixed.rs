@@ -12,6 +12,7 @@ use crate::tables::{LANES, Lane, ServiceLevel, Tables};
 use crate::topology::{HostId, Lid, Owner, Peer, PortNumber, SwitchId};
 
 use super::Transition;
+use crate::walk::Senders;
 
 /// What mixed tables can do.
 #[derive(Clone, Debug)]
@@ -73,9 +74,8 @@ struct Explorer<'a> {
     seen: Vec<u32>,
     round: u32,
     stack: Vec<Channel>,
-    /// Hosts that stay first, then those that leave or arrive; how many stay.
-    hosts: Vec<HostId>,
-    staying: usize,
+    /// Hosts that stay, and those that leave or arrive.
+    hosts: [Senders; 2],
     lost: bool,
     colour: Vec<u8>,
 }
@@ -91,9 +91,7 @@ impl<'a> Explorer<'a> {
             first_loop: Vec::new(),
             lost_destinations: 0,
         };
-        let mut hosts: Vec<HostId> = transition.common_hosts().collect();
-        let staying = hosts.len();
-        hosts.extend(transition.topology.host_ids().filter(|host| !transition.stays(*host)));
+        let hosts = transition.senders();
         Explorer {
             transition,
             mixed,
@@ -101,7 +99,6 @@ impl<'a> Explorer<'a> {
             round: 0,
             stack: Vec::new(),
             hosts,
-            staying,
             lost: false,
             colour: vec![0; transition.topology.switches().len()],
         }
@@ -113,19 +110,22 @@ impl<'a> Explorer<'a> {
         let mask = |host: HostId| {
             transition.old.levels.mask(host, lid) | transition.new.levels.mask(host, lid)
         };
-        let hosts = std::mem::take(&mut self.hosts);
-        let (staying, moving) = hosts.split_at(self.staying);
-        let levels = hosts.iter().fold(0, |all, host| all | mask(*host));
+        let uniform = transition.old.levels.is_uniform() && transition.new.levels.is_uniform();
+        let hosts = std::mem::replace(&mut self.hosts, [Senders::none(), Senders::none()]);
+        let all = || hosts.iter().flat_map(Senders::groups);
+        let levels = match uniform {
+            true => 1,
+            false => all().flatten().fold(0, |levels, host| levels | mask(*host)),
+        };
         let mut lost = false;
         for level in (0..LANES as ServiceLevel).filter(|level| levels >> level & 1 == 1) {
             self.round += 1;
             // What a host that leaves or arrives loses is its own affair; what it can block is not.
-            for (group, counts) in [(staying, true), (moving, false)] {
+            for (senders, counts) in hosts.iter().zip([true, false]) {
                 self.lost = false;
-                for host in group
-                    .iter()
-                    .filter(|host| own != Owner::Host(**host) && mask(**host) >> level & 1 == 1)
-                {
+                let sends =
+                    |host: &&HostId| own != Owner::Host(**host) && mask(**host) >> level & 1 == 1;
+                for host in senders.groups().filter_map(|group| group.iter().find(sends)) {
                     let host = transition.topology.host(*host);
                     self.send_on(None, host.switch, host.port, lid, level);
                 }
@@ -134,8 +134,9 @@ impl<'a> Explorer<'a> {
             }
         }
         self.mixed.lost_destinations += u64::from(lost && transition.remains(lid));
-        let others = hosts.iter().copied().filter(|host| own != Owner::Host(*host));
-        let found = self.circle(others.map(|it| transition.topology.host(it).switch), lid);
+        let others = |group: &[HostId]| group.iter().copied().find(|it| own != Owner::Host(*it));
+        let switches = all().filter_map(others).map(|it| transition.topology.host(it).switch);
+        let found = self.circle(switches, lid);
         self.hosts = hosts;
         if let Some(circle) = found {
             self.mixed.loop_destinations += 1;

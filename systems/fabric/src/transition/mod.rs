@@ -19,6 +19,7 @@ use crate::tables::{Forwarding, LANES, LaneMap, ServiceLevels, Tables};
 use crate::topology::{
     Builder, Host, HostId, Lid, Link, Owner, Peer, PortNumber, Switch, SwitchId, Topology,
 };
+use crate::walk::Senders;
 
 pub use verdict::{Options, Scheme, SchemeVerdict, Side, TransitionVerdict, check_transition};
 
@@ -117,6 +118,16 @@ impl Transition {
         self.old_hosts[host.index()] && self.new_hosts[host.index()]
     }
 
+    /// Hosts that stay, and those that leave or arrive, in groups that send alike under either tables. A
+    /// group's hosts are all in the old and all in the new topology, or all not.
+    fn senders(&self) -> [Senders; 2] {
+        let any_input = self.old.lanes.is_identity() && self.new.lanes.is_identity();
+        [true, false].map(|staying| {
+            let hosts = self.topology.host_ids().filter(|host| self.stays(*host) == staying);
+            Senders::of(&self.topology, hosts, any_input && staying)
+        })
+    }
+
     /// The addresses of hosts that are in either.
     pub fn all_destinations(&self) -> impl Iterator<Item = Lid> + '_ {
         self.topology.hosts().iter().flat_map(|host| host.lids())
@@ -213,7 +224,7 @@ impl Moment<'_> {
 struct Map {
     switches: Vec<SwitchId>,
     hosts: Vec<HostId>,
-    lids: BTreeMap<Lid, Lid>,
+    lids: Vec<(Lid, Lid)>,
 }
 
 struct Union {
@@ -336,7 +347,7 @@ fn lid_map(
     union: &Topology,
     switches: &[SwitchId],
     hosts: &[HostId],
-) -> BTreeMap<Lid, Lid> {
+) -> Vec<(Lid, Lid)> {
     let mut map = BTreeMap::new();
     for (switch, id) in from.switches().iter().zip(switches) {
         map.insert(switch.lid, union.switch(*id).lid);
@@ -344,7 +355,7 @@ fn lid_map(
     for (host, id) in from.hosts().iter().zip(hosts) {
         map.extend(host.lids().zip(union.host(*id).lids()));
     }
-    map
+    map.into_iter().collect()
 }
 
 /// The forwarding tables of one side in the union's numbers.

@@ -26,6 +26,7 @@ use crate::topology::{HostId, Lid, Owner, Peer, PortNumber, SwitchId};
 
 use super::Transition;
 use super::mixed::Mixed;
+use crate::walk::Senders;
 
 /// One step of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,9 +204,8 @@ type At = (Option<Channel>, SwitchId, PortNumber);
 /// Generates the dependencies of one destination.
 struct Edges<'a> {
     transition: &'a Transition,
-    /// Hosts that stay first, then the others; how many stay.
-    hosts: Vec<HostId>,
-    staying: usize,
+    /// Hosts that stay, and the others.
+    hosts: [Senders; 2],
     /// For old and for new packets and each channel: the round in which they were seen there.
     seen: [Vec<u32>; 2],
     round: u32,
@@ -220,13 +220,10 @@ struct Edges<'a> {
 impl<'a> Edges<'a> {
     fn new(transition: &'a Transition) -> Edges<'a> {
         let bound = transition.topology.port_count() * LANES;
-        let mut hosts: Vec<HostId> = transition.common_hosts().collect();
-        let staying = hosts.len();
-        hosts.extend(transition.topology.host_ids().filter(|host| !transition.stays(*host)));
+        let hosts = transition.senders();
         Edges {
             transition,
             hosts,
-            staying,
             seen: [vec![0; bound], vec![0; bound]],
             round: 0,
             found: Vec::new(),
@@ -280,18 +277,21 @@ impl<'a> Edges<'a> {
         };
         self.found.clear();
         self.loses = false;
-        let hosts = std::mem::take(&mut self.hosts);
-        let (staying, moving) = hosts.split_at(self.staying);
-        let levels = hosts.iter().fold(0, |all, host| all | mask(*host));
+        let uniform = transition.old.levels.is_uniform() && transition.new.levels.is_uniform();
+        let hosts = std::mem::replace(&mut self.hosts, [Senders::none(), Senders::none()]);
+        let all = || hosts.iter().flat_map(Senders::groups).flatten();
+        let levels = match uniform {
+            true => 1,
+            false => all().fold(0, |all, host| all | mask(*host)),
+        };
         let mut loses = false;
         for level in (0..LANES as ServiceLevel).filter(|level| levels >> level & 1 == 1) {
             self.round += 1;
-            for (group, counts) in [(staying, true), (moving, false)] {
+            for (senders, counts) in hosts.iter().zip([true, false]) {
                 self.loses = false;
-                for host in group
-                    .iter()
-                    .filter(|host| own != Owner::Host(**host) && mask(**host) >> level & 1 == 1)
-                {
+                let sends =
+                    |host: &&HostId| own != Owner::Host(**host) && mask(**host) >> level & 1 == 1;
+                for host in senders.groups().filter_map(|group| group.iter().find(sends)) {
                     let host = transition.topology.host(*host);
                     let at = (None, host.switch, host.port);
                     self.forward(at, lid, level, phase, phase == Phase::New);

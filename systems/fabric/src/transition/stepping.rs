@@ -9,9 +9,10 @@
 use crate::dependency::cycle::Cycles;
 use crate::dependency::{Channel, DependencyGraph};
 use crate::tables::{LANES, ServiceLevel};
-use crate::topology::{Lid, Owner, Peer, PortNumber, SwitchId};
+use crate::topology::{HostId, Lid, Owner, Peer, PortNumber, SwitchId};
 
 use super::Transition;
+use crate::walk::Senders;
 
 /// Whether old packets may step over at every switch, `lanes` being those of a lane set and `new`
 /// the dependencies of packets that begin by the new tables.
@@ -20,19 +21,35 @@ pub fn is_safe(transition: &Transition, new: &DependencyGraph, lanes: u32) -> bo
     if transition.changed_lids > 0 {
         return false;
     }
-    let walked = vec![0; new.channel_bound()];
-    let mut stepping = Stepping { transition, graph: new.clone(), lanes, walked, walk: 0 };
+    let topology = &transition.topology;
+    let sent = topology.host_ids().filter(|host| transition.old_hosts[host.index()]);
+    let any_input = transition.old.lanes.is_identity() && transition.new.lanes.is_identity();
+    let mut stepping = Stepping {
+        transition,
+        senders: Senders::of(topology, sent, any_input),
+        graph: new.clone(),
+        lanes,
+        walked: vec![0; new.channel_bound()],
+        walk: 0,
+        seen: vec![0; topology.port_count()],
+        round: 0,
+    };
     let all_arrive = transition.all_destinations().all(|lid| stepping.destination(lid));
     all_arrive && Cycles::of(&stepping.graph).is_acyclic()
 }
 
 struct Stepping<'a> {
     transition: &'a Transition,
+    /// The hosts of the old tables.
+    senders: Senders,
     graph: DependencyGraph,
     lanes: u32,
     /// For each channel the last walk that came through it.
     walked: Vec<u64>,
     walk: u64,
+    /// For each input the last round in which packets came in by it.
+    seen: Vec<u64>,
+    round: u64,
 }
 
 impl Stepping<'_> {
@@ -43,27 +60,43 @@ impl Stepping<'_> {
         let topology = &transition.topology;
         let own = topology.owner(lid);
         let old = &transition.old;
-        for level in 0..LANES as ServiceLevel {
-            let mut at: Vec<(SwitchId, PortNumber)> = topology
-                .host_ids()
-                .filter(|host| transition.old_hosts[host.index()] && own != Owner::Host(*host))
-                .filter(|host| old.levels.mask(*host, lid) >> level & 1 == 1)
-                .map(|host| (topology.host(host).switch, topology.host(host).port))
-                .collect();
-            let round = self.walk + 1;
-            let mut seen = vec![false; topology.port_count()];
-            while let Some((switch, input)) = at.pop() {
-                if std::mem::replace(&mut seen[topology.port_index(switch, input)], true) {
-                    continue;
-                }
-                if !self.step_over((switch, input), (lid, level), round) {
-                    return false;
-                }
-                let port = old.forwarding.get(switch, lid).filter(|port| *port != 0);
-                if let Some(Peer::Switch(next, port)) = port.map(|port| topology.peer(switch, port))
-                {
-                    at.push((next, port));
-                }
+        let senders = std::mem::replace(&mut self.senders, Senders::none());
+        let others = || senders.groups().flatten().filter(|host| own != Owner::Host(**host));
+        let levels = match old.levels.is_uniform() {
+            true => 1,
+            false => others().fold(0, |all, host| all | old.levels.mask(*host, lid)),
+        };
+        let sends = |host: &&HostId, level: ServiceLevel| {
+            own != Owner::Host(**host) && old.levels.mask(**host, lid) >> level & 1 == 1
+        };
+        let mut arrive = true;
+        for level in (0..LANES as ServiceLevel).filter(|level| levels >> level & 1 == 1) {
+            let first = |group: &[HostId]| group.iter().copied().find(|host| sends(&host, level));
+            let at = senders.groups().filter_map(first).map(|host| topology.host(host));
+            let at = at.map(|host| (host.switch, host.port)).collect();
+            arrive = arrive && self.from(at, lid, level);
+        }
+        self.senders = senders;
+        arrive
+    }
+
+    /// The same for packets of one level from the switches where they come in first.
+    fn from(&mut self, mut at: Vec<(SwitchId, PortNumber)>, lid: Lid, level: ServiceLevel) -> bool {
+        let topology = &self.transition.topology;
+        let round = self.walk + 1;
+        self.round += 1;
+        while let Some((switch, input)) = at.pop() {
+            let seen = &mut self.seen[topology.port_index(switch, input)];
+            if std::mem::replace(seen, self.round) == self.round {
+                continue;
+            }
+            if !self.step_over((switch, input), (lid, level), round) {
+                return false;
+            }
+            let old = &self.transition.old.forwarding;
+            let port = old.get(switch, lid).filter(|port| *port != 0);
+            if let Some(Peer::Switch(next, port)) = port.map(|port| topology.peer(switch, port)) {
+                at.push((next, port));
             }
         }
         true
