@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use ebb_report::{Answer, Made, Report, Terminal};
+use ebb_report::{Answer, Made, Report, Terminal, Writes};
 use ebb_scenario::{Document, Progress, Setting, Sweep};
 use ebb_study::{Directory, Job, JobError, Repeat, Study, StudyError, Threads};
 
@@ -146,7 +146,7 @@ fn tell(answer: &Answer, report: &Report, args: &StudyArgs) -> Result<ExitCode> 
 }
 
 /// Writes files into a directory in place of those that another run left: what this one does not have goes.
-fn replace(place: &Path, files: &[(&str, String)], names: &[&str]) -> Result<()> {
+fn replace(place: &Path, files: &[(&str, Writes)], names: &[&str]) -> Result<()> {
     std::fs::create_dir_all(place)?;
     for name in names {
         for stale in [place.join(name), place.join(format!("{name}.gz"))] {
@@ -158,8 +158,10 @@ fn replace(place: &Path, files: &[(&str, String)], names: &[&str]) -> Result<()>
             }
         }
     }
-    for (name, text) in files {
-        std::fs::write(place.join(name), text)?;
+    for (name, writes) in files {
+        let mut file = std::io::BufWriter::new(std::fs::File::create(place.join(name))?);
+        writes.to(&mut file)?;
+        file.flush()?;
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ pub use findings::{Findings, Note, Ours};
 pub use json::nested;
 pub use plot::{Axis, LOG_SPAN, Panel, Plot, Series, SeriesKind};
 pub use replications::Replications;
-pub use report::{Answer, Made, Report, Section};
+pub use report::{Answer, Made, Report, Section, Writes};
 pub use reproduction::Reproduction;
 pub use row::{Row, Verdict};
 pub use screen::Terminal;

@@ -46,11 +46,47 @@ pub enum Made {
     File,
     /// The files of a directory, by name.
     Files {
-        /// Their names and texts.
-        files: Vec<(&'static str, String)>,
+        /// Their names, and what writes them.
+        files: Vec<(&'static str, Writes)>,
         /// Every name that such a directory may have: what another run left under one of them goes.
         names: &'static [&'static str],
     },
+}
+
+/// What writes a file, once somebody wants it: a fabric's tables are hundreds of megabytes of text.
+#[derive(Clone)]
+pub struct Writes(std::sync::Arc<Write>);
+
+type Write = dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()> + Send + Sync;
+
+impl Writes {
+    /// By a function.
+    #[must_use]
+    pub fn by(
+        write: impl Fn(&mut dyn std::io::Write) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> Writes {
+        Writes(std::sync::Arc::new(write))
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn to(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        (self.0)(out)
+    }
+}
+
+impl PartialEq for Writes {
+    fn eq(&self, other: &Writes) -> bool {
+        std::sync::Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl std::fmt::Debug for Writes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Writes")
+    }
 }
 
 /// A part of a report.

@@ -30,7 +30,7 @@ pub static CHECK: Study = Study {
 DIR contains ibnetdiscover.txt, opensm-lfts.dump and optionally sl.csv (slid,dlid,sl; without
 it every pair has service level 0) and sl2vl.txt (without it lane = service level), plain or gzipped.
 OpenSM's other dumps (opensm-subnet.lst, opensm.fdbs, opensm-sl2vl.dump, opensm-path-records.dump),
-ibdiagnet2.lst and .fdbs and the output of `saquery -p` (path-records.txt) are read instead of them.
+lfts.hex (of `route --compact`), ibdiagnet2.lst and .fdbs and the output of `saquery -p` (path-records.txt) are read instead of them.
 
 Exit status: 0 sound, 1 not sound, 2 the files cannot be read.",
     schema: Some(Schema::of::<Scenario>),

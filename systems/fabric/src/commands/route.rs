@@ -33,6 +33,13 @@ struct Scenario {
     #[serde(default = "Scenario::default_hosts")]
     #[schema(default = 1)]
     hosts: u32,
+    /// Begin with the tables in the directory TOPOLOGY, whatever function made them, and change only entries
+    /// whose paths crossed links that are off; these go off in the order of `off`.
+    #[serde(default)]
+    keep: bool,
+    /// Write forwarding tables in a thirtieth of the space, as `lfts.hex`.
+    #[serde(default)]
+    compact: bool,
 }
 
 impl Check for Scenario {}
@@ -42,6 +49,7 @@ pub static ROUTE: Study = Study {
     examples: &[
         "torus:8x8 --with dimension-order --out before",
         "ibnetdiscover.txt --with up-down --off S-03-03:1 --out after",
+        "before --keep --off S27:1 --out after",
         "pods:8 --with nue --lanes 2 --json",
         "torus:8x8 --set with=up-down,layered,nue",
     ],
@@ -51,7 +59,7 @@ node-link JSON), a directory with one, or the name of a generated fabric: torus:
 dragonfly:GROUPSxSWITCHESxGLOBALxHOSTS, random:SWITCHESxDEGREE.
 
 `ebb fabric check` reads the files in --out; opensm-lfts.dump can be loaded by
-`opensm -R file -U opensm-lfts.dump`.
+`opensm -R file -U opensm-lfts.dump`. With --keep TOPOLOGY is a directory with tables.
 
 Exit status: 0 the tables are sound, 1 they are not, 2 the topology cannot be read.",
     schema: Some(Schema::of::<Scenario>),
@@ -68,6 +76,8 @@ Exit status: 0 the tables are sound, 1 they are not, 2 the topology cannot be re
         Flag::of("lanes", "lanes", "LANES"),
         Flag::of("root", "root", "ROOT"),
         Flag::of("hosts", "hosts", "HOSTS"),
+        Flag::of("keep", "keep", ""),
+        Flag::of("compact", "compact", ""),
     ],
     makes: "Directory for the tables",
     seed: 0,
@@ -85,13 +95,24 @@ fn run(
     _progress: &dyn Progress,
 ) -> Result<Report, StudyError> {
     let scenario: Scenario = document.read_described()?;
-    let (topology, notes) = files::topology(files, &scenario.topology, scenario.hosts, seed)?;
+    let given = match scenario.keep {
+        true => Some(files::fabric(files, &scenario.topology)?),
+        false => None,
+    };
+    let (topology, notes) = match &given {
+        Some(fabric) => (fabric.topology.clone(), fabric.topology.notes().to_vec()),
+        None => files::topology(files, &scenario.topology, scenario.hosts, seed)?,
+    };
     let links: Result<Vec<Link>, _> =
         scenario.off.iter().map(|end| topology.link_called(end)).collect();
-    let topology = topology.without(&links.map_err(StudyError::whole)?);
+    let links = links.map_err(StudyError::whole)?;
+    let topology = topology.without(&links);
     let options = Options { lanes: scenario.lanes, root: scenario.root };
-    let routed = routing::by_name(&scenario.with)
-        .and_then(|function| routing::route(function, &topology, &options));
+    let routed = match &given {
+        Some(home) => routing::keep::keep(home, &links, &options),
+        None => routing::by_name(&scenario.with)
+            .and_then(|function| routing::route(function, &topology, &options)),
+    };
     let (tables, verdict) = routed.map_err(|error| match error {
         RoutingError::Unknown { .. } | RoutingError::NoSuchRoot(_) => StudyError::whole(error),
         error => StudyError::failed(error),
@@ -99,7 +120,7 @@ fn run(
     let mut report = check::report(&verdict, false)?;
     if let Some(answer) = &mut report.answer {
         (answer.notes, answer.is_sound) = (notes, true);
-        let files = set::write(&Fabric { topology, tables });
+        let files = set::writes(Fabric { topology, tables }, scenario.compact);
         answer.made = Some(Made::Files { files, names: &set::ALL });
     }
     Ok(report)

@@ -154,6 +154,7 @@ fn setup<'a>(topology: &'a Topology, load: f64, context: &Context<'_>) -> Option
         physics: Physics::default(),
         traffic: Traffic { profile, ..Traffic::constant(load, Pattern::Uniform {}) },
         routing: routing::by_name("up-down").ok()?,
+        keep: false,
         options: Options::default(),
         tables: None,
         manager: HostId(0),

@@ -34,6 +34,8 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<Forwarding,
     let top = greatest_lid(lines, topology)?;
     let mut forwarding = Forwarding::new(topology.switches().len(), top);
     let mut done = vec![false; topology.switches().len()];
+    // What stands after the port is the same on every switch: it is looked at once.
+    let mut ends: Vec<&str> = vec![""; usize::from(top) + 1];
     let mut open: Option<Section> = None;
     for (number, line) in lines.iter() {
         let text = line.trim();
@@ -52,7 +54,18 @@ pub fn read(file: &str, bytes: &[u8], topology: &Topology) -> Result<Forwarding,
             open = Some(section);
         } else if let Some(section) = &mut open {
             if text.starts_with("0x") {
-                let (lid, port) = entry(lines, number, text, topology, section)?;
+                let known = usual(text).filter(|(lid, port, end)| {
+                    *lid <= section.top
+                        && *port <= topology.switch(section.switch).ports
+                        && ends[usize::from(*lid)] == *end
+                });
+                let (lid, port) = match known {
+                    Some((lid, port, _)) => (lid, port),
+                    None => entry(lines, number, text, topology, section)?,
+                };
+                if let Some((_, _, end)) = usual(text).filter(|_| known.is_none()) {
+                    ends[usize::from(lid)] = end;
+                }
                 if forwarding.get(section.switch, lid).is_some() {
                     return Err(lines.error(number, format!("LID {lid:#06x} has two entries")));
                 }
@@ -144,6 +157,15 @@ fn header(
     Ok(Section { switch, line: number, top, entries: 0 })
 }
 
+/// LID, port and the rest of a line as OpenSM writes it: `0x0001 005 # ...`.
+fn usual(text: &str) -> Option<(Lid, u8, &str)> {
+    let (start, end) = text.split_at_checked(10)?;
+    let (lid, port) = start.strip_prefix("0x")?.split_once(' ')?;
+    let figures = lid.len() == 4 && port.bytes().all(|byte| byte.is_ascii_digit());
+    (figures && end.starts_with(" #")).then_some(())?;
+    Some((Lid::from_str_radix(lid, 16).ok()?, port.parse().ok()?, end))
+}
+
 fn entry(
     lines: Lines<'_>,
     number: usize,
@@ -218,34 +240,46 @@ fn footer(lines: Lines<'_>, number: usize, text: &str, section: &Section) -> Res
 }
 
 /// Writes forwarding tables as OpenSM would.
-#[must_use]
-pub fn write(topology: &Topology, forwarding: &Forwarding) -> String {
-    let mut text = String::new();
+///
+/// # Errors
+/// When they cannot be written.
+pub fn write(
+    topology: &Topology,
+    forwarding: &Forwarding,
+    out: &mut dyn std::io::Write,
+) -> std::io::Result<()> {
     let top = forwarding.top();
+    let comment = |lid| match topology.owner(lid) {
+        Owner::Nobody => "unknown node and type".to_owned(),
+        Owner::Switch(owner) => {
+            let switch = topology.switch(owner);
+            format!("Switch portguid {:#018x}: '{}'", switch.guid, switch.name)
+        }
+        Owner::Host(owner) => {
+            let host = topology.host(owner);
+            format!("Channel Adapter portguid {:#018x}: '{}'", host.guid, host.name)
+        }
+    };
+    let comments: Vec<(String, String)> =
+        (0..=top).map(|lid| (format!("{lid:#06x} "), format!(" # {}\n", comment(lid)))).collect();
+    let mut text = String::new();
     for id in topology.switch_ids() {
         let switch = topology.switch(id);
         let (lid, guid, name) = (switch.lid, switch.guid, &switch.name);
+        text.clear();
         let _ = writeln!(
             text,
             "Unicast lids [0-{top}] of switch Lid {lid} guid {guid:#018x} ('{name}'):"
         );
-        for lid in 0..=top {
+        for (lid, (start, end)) in (0..=top).zip(&comments) {
             let Some(port) = forwarding.get(id, lid) else { continue };
-            let _ = write!(text, "{lid:#06x} {port:03} # ");
-            let _ = match topology.owner(lid) {
-                Owner::Nobody => writeln!(text, "unknown node and type"),
-                Owner::Switch(owner) => {
-                    let switch = topology.switch(owner);
-                    writeln!(text, "Switch portguid {:#018x}: '{}'", switch.guid, switch.name)
-                }
-                Owner::Host(owner) => {
-                    let host = topology.host(owner);
-                    let (guid, name) = (host.guid, &host.name);
-                    writeln!(text, "Channel Adapter portguid {guid:#018x}: '{name}'")
-                }
-            };
+            text.push_str(start);
+            let digits = [port / 100, port / 10 % 10, port % 10];
+            text.extend(digits.map(|digit| char::from(b'0' + digit)));
+            text.push_str(end);
         }
         let _ = writeln!(text, "{top} lids dumped");
+        out.write_all(text.as_bytes())?;
     }
-    text
+    Ok(())
 }

@@ -1,12 +1,13 @@
 //! How fabrics and tables are written down.
 //!
 //! Room: bytes to [`crate::Fabric`] and back, one file per format: [`ibnetdiscover`], [`ports`], [`subnet`], [`db_csv`],
-//! [`ibsim`] (shape and addresses), [`opensm`] (addresses and roots, written only), [`slurm`] (a tree, written only), [`graphml`], [`gml`], [`sndlib`], [`node_link`] (graphs), [`lfts`], [`fdbs`]
+//! [`ibsim`] (shape and addresses), [`opensm`] (addresses and roots, written only), [`slurm`] (a tree, written only), [`graphml`], [`gml`], [`sndlib`], [`node_link`] (graphs), [`lfts`], [`fdbs`], [`compact`]
 //! (forwarding tables), [`levels`] (service levels), [`lanes`] (SL-to-VL tables), [`set`] (the files of one
 //! moment together). [`shape`] tells formats of shapes by their bytes. Nothing here opens a file.
 //! Whatever is wrong with the bytes is a [`Malformed`] with file and line, never a panic; what they say and
 //! has no effect is in the topology's notes.
 
+pub mod compact;
 pub mod db_csv;
 pub mod fdbs;
 pub mod gml;

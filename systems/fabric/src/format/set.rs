@@ -1,8 +1,11 @@
 //! The files of one moment of a fabric, together.
 
+use std::sync::Arc;
+
+use ebb_report::Writes;
 use ebb_scenario::{FileError, Files};
 
-use super::{Malformed, fdbs, ibnetdiscover, lanes, levels, lfts};
+use super::{Malformed, compact, fdbs, ibnetdiscover, lanes, levels, lfts};
 use crate::Fabric;
 use crate::tables::{LaneMap, ServiceLevels, Tables};
 
@@ -10,15 +13,18 @@ use crate::tables::{LaneMap, ServiceLevels, Tables};
 pub const TOPOLOGY: &str = "ibnetdiscover.txt";
 /// Name of the file with forwarding tables.
 pub const FORWARDING: &str = "opensm-lfts.dump";
+/// Name of the file with forwarding tables in a thirtieth of that.
+pub const COMPACT: &str = "lfts.hex";
 /// Name of the file with service levels; without it every pair has level 0.
 pub const LEVELS: &str = "sl.csv";
 /// Name of the file with SL-to-VL tables; without it lane = service level.
 pub const LANES: &str = "sl2vl.txt";
 
 /// Every file that a set may have.
-pub const ALL: [&str; 12] = [
+pub const ALL: [&str; 13] = [
     TOPOLOGY,
     FORWARDING,
+    COMPACT,
     LEVELS,
     LANES,
     "opensm-subnet.lst",
@@ -61,9 +67,10 @@ pub fn read(set: &Set<'_>) -> Result<Fabric, Malformed> {
     let topology = super::shape(set.topology.name, set.topology.bytes, 0)?;
     let last = |name: &str| name.rsplit('/').next().unwrap_or("").to_owned();
     let File { name, bytes } = set.forwarding;
-    let forwarding = match last(name).contains(".fdbs") {
-        true => fdbs::read(name, bytes, &topology)?,
-        false => lfts::read(name, bytes, &topology)?,
+    let forwarding = match last(name) {
+        form if form.contains(".fdbs") => fdbs::read(name, bytes, &topology)?,
+        form if form.starts_with(COMPACT) => compact::read(name, bytes, &topology)?,
+        _ => lfts::read(name, bytes, &topology)?,
     };
     let levels = match set.levels {
         Some(File { name, bytes }) if last(name).starts_with("path-records") => {
@@ -103,7 +110,7 @@ pub fn load(files: &dyn Files, folder: &str) -> Result<Fabric, Unloadable> {
         None => files.read(&path(names[0])).map(|bytes| (path(names[0]), bytes)),
     };
     let topology = needed(&[TOPOLOGY, "opensm-subnet.lst", "ibdiagnet2.lst", "ibdiagnet2.db_csv"])?;
-    let forwarding = needed(&[FORWARDING, "opensm.fdbs", "ibdiagnet2.fdbs"])?;
+    let forwarding = needed(&[FORWARDING, COMPACT, "opensm.fdbs", "ibdiagnet2.fdbs"])?;
     let levels = optional(&[LEVELS, "path-records.txt", "opensm-path-records.dump"])?;
     let lanes = optional(&[LANES, "opensm-sl2vl.dump"])?;
     fn file((name, bytes): &(String, Vec<u8>)) -> File<'_> {
@@ -149,19 +156,41 @@ fn every_pair_has_a_level(
     Ok(())
 }
 
-/// Writes a set: file name and text of each. Levels and lanes are written when they say something.
+/// A set as texts: file name and text of each, in OpenSM's forms.
+///
+/// # Panics
+/// Never: memory can be written.
 #[must_use]
 pub fn write(fabric: &Fabric) -> Vec<(&'static str, String)> {
-    let Fabric { topology, tables } = fabric;
+    let text = |writes: &Writes| {
+        let mut bytes = Vec::new();
+        writes.to(&mut bytes).expect("memory can be written");
+        String::from_utf8(bytes).expect("texts are UTF-8")
+    };
+    writes(fabric.clone(), false).iter().map(|(name, file)| (*name, text(file))).collect()
+}
+
+/// What writes a set: the name of each file with it. Levels and lanes are written when they say something,
+/// forwarding tables as OpenSM's or, `compact`, as Ebb's own.
+#[must_use]
+pub fn writes(fabric: Fabric, compact: bool) -> Vec<(&'static str, Writes)> {
+    let fabric = Arc::new(fabric);
+    let text = |write: fn(&Fabric) -> String| {
+        let fabric = Arc::clone(&fabric);
+        Writes::by(move |out| out.write_all(write(&fabric).as_bytes()))
+    };
+    let form = if compact { compact::write } else { lfts::write };
+    let tables = Arc::clone(&fabric);
+    let forwarding = Writes::by(move |out| form(&tables.topology, &tables.tables.forwarding, out));
     let mut files = vec![
-        (TOPOLOGY, ibnetdiscover::write(topology)),
-        (FORWARDING, lfts::write(topology, &tables.forwarding)),
+        (TOPOLOGY, text(|it| ibnetdiscover::write(&it.topology))),
+        (if compact { COMPACT } else { FORWARDING }, forwarding),
     ];
-    if !tables.levels.is_uniform() {
-        files.push((LEVELS, levels::write(topology, &tables.levels)));
+    if !fabric.tables.levels.is_uniform() {
+        files.push((LEVELS, text(|it| levels::write(&it.topology, &it.tables.levels))));
     }
-    if !tables.lanes.is_identity() {
-        files.push((LANES, lanes::write(topology, &tables.lanes)));
+    if !fabric.tables.lanes.is_identity() {
+        files.push((LANES, text(|it| lanes::write(&it.topology, &it.tables.lanes))));
     }
     files
 }

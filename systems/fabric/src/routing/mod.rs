@@ -3,10 +3,12 @@
 //! Room: one file and one line in [`ALL`] each. A routing function proposes tables; [`route`] hands
 //! them out only after [`accept`] has proved that every pair of hosts reaches each other and that
 //! the dependency graph over all lanes has no cycle. Entries for the switches' own addresses are
-//! made too: subnet managers need them, data does not use them.
+//! made too: subnet managers need them, data does not use them. [`keep`] changes given tables as little as links
+//! that go off demand, whatever function made them.
 
 pub mod dimension_order;
 pub mod given;
+pub mod keep;
 pub mod layered;
 pub mod min_hop;
 pub mod nue;

@@ -6,10 +6,11 @@ use ebb_report::Details;
 use ebb_scenario::Progress;
 use ebb_units::Time;
 
+use crate::Fabric;
 use crate::dependency::ChannelLabel;
 use crate::regulator::power::{Account, Energy, LinkState, PortPower};
 use crate::regulator::threshold::{LinkUse, Switching, Threshold, Thresholds};
-use crate::routing::{self, Options, Routing};
+use crate::routing::{self, Options, Routing, RoutingError};
 use crate::schemes::{Case, Promise, Proposal, Scheme, choose};
 use crate::sim::{
     Audit, Meter, Multipath, Network, Notes, Pause, Physics, Setup, StageTime, Traffic,
@@ -50,6 +51,8 @@ pub struct Run<'a> {
     pub traffic: Traffic,
     /// How tables are made.
     pub routing: &'static dyn Routing,
+    /// Whether entries whose paths crossed no link that goes off stay.
+    pub keep: bool,
     /// What the routing function is told.
     pub options: Options,
     /// Tables to begin with, instead of the routing function's.
@@ -159,6 +162,8 @@ struct Driver<'a> {
     pending: Option<Pending>,
     records: Vec<Changed>,
     deadlock: Option<Vec<ChannelLabel>>,
+    /// The tables while all links are on.
+    first: Tables,
 }
 
 impl Run<'_> {
@@ -174,7 +179,7 @@ impl Run<'_> {
         if self.traffic.multipath == Multipath::Adaptive {
             crate::spread::prove(self.topology, &tables)?;
         }
-        let later = self.later_tables();
+        let later = self.later_tables(&tables);
         let later: Vec<&Tables> = later.iter().collect();
         let setup = Setup {
             topology: self.topology,
@@ -207,6 +212,7 @@ impl Run<'_> {
             pending: None,
             records: Vec::new(),
             deadlock: None,
+            first: tables.clone(),
             tables,
         };
         driver.drive(progress)?;
@@ -255,7 +261,7 @@ impl Run<'_> {
     }
 
     /// Tables of changes that are known beforehand: they decide how many lanes there must be.
-    fn later_tables(&self) -> Vec<Tables> {
+    fn later_tables(&self, first: &Tables) -> Vec<Tables> {
         let mut off: Vec<Link> = Vec::new();
         let mut tables = Vec::new();
         for change in &self.changes {
@@ -266,10 +272,23 @@ impl Run<'_> {
             }
             off.retain(|link| !change.on.contains(link));
             off.extend(&change.off);
-            let made = routing::route(self.routing, &self.topology.without(&off), &self.options);
-            tables.extend(made.map(|(tables, _)| tables));
+            tables.extend(self.routed(&off, first));
         }
         tables
+    }
+
+    /// Tables while some links are off, which went off in this order; `first` while all are on.
+    fn routed(&self, off: &[Link], first: &Tables) -> Result<Tables, RoutingError> {
+        let anew = || {
+            let topology = self.topology.without(off);
+            routing::route(self.routing, &topology, &self.options).map(|(tables, _)| tables)
+        };
+        if !self.keep {
+            return anew();
+        }
+        let home = Fabric { topology: self.topology.clone(), tables: first.clone() };
+        routing::keep::keep(&home, off, &self.options)
+            .map_or_else(|_| anew(), |(tables, _)| Ok(tables))
     }
 }
 
@@ -369,10 +388,9 @@ impl Driver<'_> {
         after.retain(|link| !on.contains(link));
         after.extend(&off);
         let run = self.run;
-        let topology = run.topology.without(&after);
         let made = match given {
             Some(moment) => Ok(moment.tables.clone()),
-            None => routing::route(run.routing, &topology, &run.options).map(|(tables, _)| tables),
+            None => run.routed(&after, &self.first),
         };
         let gone = given.map_or_else(Vec::new, |moment| moment.gone.clone());
         let mut record = Changed {

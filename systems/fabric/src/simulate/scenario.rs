@@ -39,6 +39,10 @@ pub struct Scenario {
     #[serde(default = "Scenario::default_routing")]
     #[schema(choices = routing::words(), default = "up-down")]
     pub routing: String,
+    /// When links go off, only entries whose paths crossed them change, and all on are the first tables
+    /// again; without, or where no such entries are found, the routing function makes tables anew.
+    #[serde(default)]
+    pub keep: bool,
     /// Its root switch, where it has one.
     #[serde(default)]
     pub root: Option<String>,
@@ -403,6 +407,7 @@ impl Scenario {
             physics: self.network.clone(),
             traffic: self.traffic.traffic(),
             routing: routing::by_name(&self.routing)?,
+            keep: self.keep,
             options,
             tables: start,
             manager: HostId(self.manager),

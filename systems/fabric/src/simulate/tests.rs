@@ -39,6 +39,24 @@ fn a_scenario_runs_and_repeats() {
     assert_eq!(report.to_json(), run(&[]).expect("again").to_json());
 }
 
+/// Kept tables lose nothing either, and the links that are on again have the tables from before: a second time
+/// off is the first.
+#[test]
+fn routes_can_be_kept() {
+    let twice = "change=[{at_us = 300, off = [\"S5:1\"]}, {at_us = 600, on = [\"S5:1\"]}, {at_us = 900, off = [\"S5:1\"]}]";
+    for routing in ["routing=\"up-down\"", "routing=\"nue\"", "routing=\"dimension-order\""] {
+        let report = run(&[twice, routing, "keep=true", "schemes=[\"st\"]"]).expect("a report");
+        assert_eq!(report.figures["changes"], 3, "{routing}");
+        assert_eq!(
+            (&report.figures["lost"], &report.figures["conserved"]),
+            (&0.into(), &true.into())
+        );
+    }
+    let refused =
+        run(&[twice, "routing=\"dimension-order\"", "schemes=[\"st\"]"]).expect("a report");
+    assert_ne!(refused.figures["changes"], 3, "made anew it needs all links");
+}
+
 /// Every packet that the report counts is in the flows, and the flows of the first packets in the packets.
 #[test]
 fn details_agree_with_the_report() {
