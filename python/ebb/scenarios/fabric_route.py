@@ -14,7 +14,11 @@ class RouteFabric:
     """Which fabric gets tables, and how.
 
     topology: File, directory or name of a generated fabric.
+    compact: Write forwarding tables in a thirtieth of the space, as `lfts.hex`, default False.
     hosts: Hosts on each switch of a GraphML file that has none, at least 0, default 1.
+    keep: Begin with the tables in the directory TOPOLOGY, whatever function made them, and change only
+        entries whose paths crossed links that are off; these go off in the order of `off`, default
+        False.
     lanes: Lanes the routing function may use, at least 1, at most 15, default 8.
     off: Links that are off, each by one of its ends: name of the switch, or its GUID if the name is not
         unique, default [].
@@ -24,7 +28,9 @@ class RouteFabric:
     """
 
     topology: str
+    compact: bool | None = None
     hosts: int | None = None
+    keep: bool | None = None
     lanes: int | None = None
     off: list[str] | tuple[str, ...] | None = None
     root: str | None = None

@@ -273,6 +273,9 @@ class FabricSim:
     compute_us: How long the manager computes tables, at least 0, default 0.0.
     duration_us: Length of the run, above 0, below 1e+09, default 25000.0.
     hosts_per_switch: Hosts on each switch of a GraphML file, at least 0, default 1.
+    keep: When links go off, only entries whose paths crossed them change, and all on are the first
+        tables again; without, or where no such entries are found, the routing function makes tables
+        anew, default False.
     lanes: Lanes that it may use, one lane set; 7 leaves room for two sets, at least 1, at most 15,
         default 7.
     lmc: Every host gets 2^lmc addresses; folders of tables say it themselves, at least 0, at most 7,
@@ -304,6 +307,7 @@ class FabricSim:
     compute_us: float | None = None
     duration_us: float | None = None
     hosts_per_switch: int | None = None
+    keep: bool | None = None
     lanes: int | None = None
     lmc: int | None = None
     manager: int | None = None
