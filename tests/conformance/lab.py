@@ -167,6 +167,7 @@ class Lab:
         configuration = f"{self.directory}/router.toml"
         with open(configuration, "w", encoding="ascii") as file:
             file.write(f'[router]\nmode = "{mode}"\n{router}\n{sections}\n')
+            file.write(f'[esp]\nstate_directory = "{self.directory}/state"\n')
             file.write(f'[status]\nsocket = "{self.socket}"\n')
             file.write("[governor]\nfrequency = false\nidle = false\n")
             file.write(f'journal_directory = "{self.directory}"\n')
@@ -232,11 +233,15 @@ class Lab:
 
     def stop(self):
         """Ends the router as an operator would; returns its exit status."""
+        return self.end(signal.SIGTERM)
+
+    def end(self, how):
+        """Ends the router with a signal; returns its exit status."""
         if self.process is None:
             return None
         process, self.process = self.process, None
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(how)
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:

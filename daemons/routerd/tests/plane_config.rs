@@ -277,6 +277,9 @@ fn tunnels_that_contradict_themselves_are_refused() {
     let text = TUNNEL.replace("10.2.0.0/16", v6).replace("spi_in", "mtu = 1300\nspi_in");
     let said = Config::from_str("a", &text).unwrap_err().to_string();
     assert!(said.contains("esp.tunnel[0].mtu: IPv6 packets of 1280 bytes would not fit"), "{said}");
+    let text = TUNNEL.replace("\"eth1\"", "\"eth1\"\npath = \"kernel\"");
+    let said = Config::from_str("a", &text).unwrap_err().to_string();
+    assert!(said.contains("port[0].path: packets for tunnels would pass in clear"), "{said}");
     let none = Config::from_str("a", "[router]\napps = [\"esp\"]\n[[port]]\nname = \"eth1\"\n");
     let said = none.unwrap_err().to_string();
     assert!(said.contains("apps has \"esp\", but there is no tunnel"), "{said}");
