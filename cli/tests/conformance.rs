@@ -56,6 +56,15 @@ fn a_cluster_is_one_router_and_outlives_its_parts() {
     println!("{text}");
 }
 
+/// A worker and a router's process that are stopped without ending: the traffic goes on without them.
+#[test]
+fn the_traffic_goes_on_without_what_is_stopped() {
+    let arguments = ["--kinds", "worker,process"];
+    let Some(text) = script::run("stuck", &arguments, Duration::from_secs(60)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert_eq!(last, "4 trials, the traffic stood still in 0", "{text}");
+}
+
 /// The same with FRR instead of BIRD, with `EBB_LONG=1`.
 #[test]
 fn a_cluster_speaks_by_frr() {

@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use ebb_units::Time;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Threads that can be watched.
 pub const PULSES_MAX: usize = 257;
 /// How often they are looked at.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often while they work: a thread that something stops, as a debugger does, is found out at the second look.
+pub const LOOK_AT_WORK: Duration = Duration::from_millis(40);
 
 /// One thread's; written by it alone.
 #[repr(C, align(128))]
@@ -25,8 +28,8 @@ struct Slot {
     asleep: AtomicBool,
     /// The kernel's number of the thread; 0 while there is none to be watched.
     thread: AtomicU32,
-    /// Looks in a row without a sign of life until it stands still.
-    patience: AtomicU32,
+    /// Milliseconds without a sign of life until it stands still.
+    patience_ms: AtomicU32,
 }
 
 struct Page {
@@ -111,9 +114,8 @@ impl Pulse {
 
     /// The calling thread lives from now on; without a sign for so long it stands still.
     pub fn begin(&mut self, patience: Duration) {
-        let looks = patience.as_millis().div_ceil(LOOK_EVERY.as_millis()).max(1);
         let slot = self.slot();
-        slot.patience.store(u32::try_from(looks).unwrap_or(u32::MAX), Relaxed);
+        slot.patience_ms.store(u32::try_from(patience.as_millis()).unwrap_or(u32::MAX), Relaxed);
         slot.asleep.store(false, Relaxed);
         slot.thread.store(nix::unistd::gettid().as_raw() as u32, Relaxed);
     }
@@ -142,8 +144,10 @@ impl Pulse {
 enum Seen {
     /// Waits for what wakes it.
     Sleeping,
-    /// Runs, could run, is stopped, or hangs in a system call.
+    /// Runs, could run, or hangs in a system call.
     Awake,
+    /// Something stops it: a signal or a debugger.
+    Stopped,
     Gone,
     /// The kernel does not say.
     Unknown,
@@ -154,45 +158,71 @@ enum Seen {
 pub struct Watcher {
     pulses: Pulses,
     process: u32,
-    seen: Vec<(u64, u32)>,
+    /// By thread: its rounds, and when it last was seen to live.
+    seen: Vec<(u64, Time)>,
+    /// When one of them last worked.
+    worked: Time,
+    looked: Time,
 }
 
 impl Watcher {
     /// Watches the threads of this process.
     pub fn new(pulses: Pulses, process: u32) -> Watcher {
-        Watcher { pulses, process, seen: vec![(u64::MAX, 0); PULSES_MAX] }
+        let seen = vec![(u64::MAX, Time::ZERO); PULSES_MAX];
+        Watcher { pulses, process, seen, worked: Time::ZERO, looked: Time::ZERO }
     }
 
-    /// Looks at all threads but the first `skipped`, to be called every [`LOOK_EVERY`]: the number of one
+    /// Looks at all threads but the first `skipped`, to be called every [`Watcher::rest`]: the number of one
     /// that stands still.
-    pub fn look(&mut self, skipped: usize) -> Option<usize> {
+    pub fn look(&mut self, skipped: usize, now: Time) -> Option<usize> {
         let process = self.process;
-        self.look_with(skipped, |thread| thread_state(process, thread))
+        self.look_with(skipped, now, |thread| thread_state(process, thread))
     }
 
     /// Whether every thread but the first `skipped` gave a sign since the last look.
-    pub fn all_live(&mut self, skipped: usize) -> bool {
-        self.look(skipped);
-        self.seen.iter().skip(skipped).all(|(_, misses)| *misses == 0)
+    pub fn all_live(&mut self, skipped: usize, now: Time) -> bool {
+        self.look(skipped, now);
+        self.seen.iter().skip(skipped).all(|(_, lived)| *lived == now)
     }
 
-    fn look_with(&mut self, skipped: usize, state: impl Fn(u32) -> Seen) -> Option<usize> {
+    /// How long until the next look.
+    pub fn rest(&self) -> Duration {
+        let recent = self.looked.since(self.worked) < Duration::from_secs(1);
+        if recent { LOOK_AT_WORK } else { LOOK_EVERY }
+    }
+
+    fn look_with(
+        &mut self,
+        skipped: usize,
+        now: Time,
+        state: impl Fn(u32) -> Seen,
+    ) -> Option<usize> {
         let mut still = None;
+        self.looked = now;
         for number in skipped..PULSES_MAX {
             let slot = &self.pulses.page().slots[number];
             let thread = slot.thread.load(Relaxed);
             let rounds = slot.rounds.load(Relaxed);
-            let (before, misses) = &mut self.seen[number];
+            let (before, lived) = &mut self.seen[number];
             let moved = std::mem::replace(before, rounds) != rounds;
-            let lives = thread == 0
-                || moved
-                || match state(thread) {
-                    Seen::Sleeping => slot.asleep.load(Relaxed),
-                    Seen::Unknown => slot.asleep.load(Relaxed),
-                    Seen::Awake | Seen::Gone => false,
-                };
-            *misses = if lives { 0 } else { misses.saturating_add(1) };
-            if *misses >= slot.patience.load(Relaxed).max(1) && !lives {
+            let asleep = slot.asleep.load(Relaxed);
+            let seen = if thread == 0 || moved { Seen::Sleeping } else { state(thread) };
+            let lives =
+                thread == 0 || moved || asleep && matches!(seen, Seen::Sleeping | Seen::Unknown);
+            // The first thread counts now and then without any packet.
+            if number > 0 && thread != 0 && (moved || !lives) {
+                self.worked = now;
+            }
+            if lives {
+                *lived = now;
+                continue;
+            }
+            let patience = Duration::from_millis(slot.patience_ms.load(Relaxed).into());
+            if *lived == Time::ZERO {
+                // Nobody has looked before.
+                *lived = now;
+            }
+            if seen == Seen::Stopped || now.since(*lived) >= patience {
                 still = still.or(Some(number));
             }
         }
@@ -207,6 +237,7 @@ fn thread_state(process: u32, thread: u32) -> Seen {
         Ok(text) => match text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
             Some('S') => Seen::Sleeping,
             Some('Z' | 'X') => Seen::Gone,
+            Some('T' | 't') => Seen::Stopped,
             Some(_) => Seen::Awake,
             None => Seen::Unknown,
         },
@@ -225,7 +256,11 @@ mod tests {
         let pulses = Pulses::new().expect("memory");
         let mut watcher = Watcher::new(pulses.clone(), std::process::id());
         let mut pulse = pulses.of(3);
-        let mut look = |seen| watcher.look_with(0, |_| seen);
+        let mut now = Time::ZERO;
+        let mut look = |seen| {
+            now += LOOK_EVERY;
+            watcher.look_with(0, now, |_| seen)
+        };
         assert_eq!(look(Seen::Gone), None, "nobody is there");
         pulse.begin(LOOK_EVERY * 3);
         pulse.beat();
@@ -244,10 +279,13 @@ mod tests {
             (true, false, Seen::Sleeping),
             (true, false, Seen::Unknown),
             (true, false, Seen::Sleeping),
-            // Stopped in its sleep.
+            // Woken from its sleep, and hangs.
             (true, false, Seen::Awake),
             (true, false, Seen::Awake),
             (true, false, Seen::Awake),
+            // Somebody stops it.
+            (false, true, Seen::Stopped),
+            (false, false, Seen::Stopped),
             // It panicked.
             (true, true, Seen::Gone),
             (false, false, Seen::Gone),
@@ -261,7 +299,7 @@ mod tests {
             fates.push(look(seen).is_some());
         }
         let still: Vec<usize> = (0..fates.len()).filter(|at| fates[*at]).collect();
-        assert_eq!(still, [4, 12, 16]);
+        assert_eq!(still, [4, 12, 14, 18]);
         pulse.end();
         assert_eq!(look(Seen::Gone), None, "it said that it ends");
     }

@@ -116,7 +116,8 @@ fn keep_watch(line: &OwnedFd, mut watcher: Option<(&Pulses, Watcher)>) {
     let mut looked = crate::clock::monotonic();
     loop {
         let mut ready = [PollFd::new(line.as_fd(), PollFlags::POLLIN)];
-        let rest = LOOK_EVERY.saturating_sub(crate::clock::monotonic().since(looked));
+        let every = watcher.as_ref().map_or(LOOK_EVERY, |(_, watcher)| watcher.rest());
+        let rest = every.saturating_sub(crate::clock::monotonic().since(looked));
         let patience = match &watcher {
             // In whole milliseconds, or the last part of one would be spent looking again and again.
             Some(_) => PollTimeout::from(rest.as_millis() as u16 + 1),
@@ -129,12 +130,12 @@ fn keep_watch(line: &OwnedFd, mut watcher: Option<(&Pulses, Watcher)>) {
             Err(_) => return,
         }
         let now = crate::clock::monotonic();
-        if now.since(looked) < LOOK_EVERY {
+        if now.since(looked) < every {
             continue;
         }
         looked = now;
         let Some((pulses, watcher)) = &mut watcher else { continue };
-        let still = watcher.look(0).is_some();
+        let still = watcher.look(0, now).is_some();
         if still && !held {
             pulses.count_halt();
         }

@@ -83,7 +83,7 @@ impl Vigil {
             self.manager.as_mut().filter(|it| monotonic().since(it.told) >= it.every)
         {
             manager.told = monotonic();
-            if manager.watcher.all_live(1) {
+            if manager.watcher.all_live(1, manager.told) {
                 service::alive();
             }
         }
