@@ -144,6 +144,32 @@ fn fabrics_are_converted() {
 
 /// What another run left would be judged together with what this one wrote.
 #[test]
+fn tables_are_kept_and_written_compactly() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    let made = |arguments: &[&str]| {
+        let output = ebb(&[&["route"], arguments].concat(), folder);
+        assert_eq!(status(&output), 0, "{output:?}");
+    };
+    made(&["pods:4", "--out", "home"]);
+    made(&["home", "--keep", "--off", "S0:3", "--compact", "--out", "kept"]);
+    made(&["pods:4", "--off", "S0:3", "--out", "anew"]);
+    made(&["home", "--keep", "--compact", "--out", "back"]);
+    assert!(!folder.join("kept/opensm-lfts.dump").exists());
+    let changed = |new: &str| json(&ebb(&["check-transition", "home", new, "--json"], folder));
+    let (kept, anew) = (&changed("kept")["changed_entries"], &changed("anew")["changed_entries"]);
+    assert!(kept.as_u64() < anew.as_u64() && *kept != 0, "{kept} {anew}");
+    assert_eq!(changed("back")["changed_entries"], 0);
+    assert_eq!(status(&ebb(&["check", "kept"], folder)), 0);
+    let none = ebb(&["route", "pods:4", "--keep"], folder);
+    assert_eq!(status(&none), 2);
+    assert!(
+        String::from_utf8_lossy(&none.stderr).contains("pods:4: no such directory"),
+        "{none:?}"
+    );
+}
+
+#[test]
 fn tables_take_the_place_of_those_of_another_run() {
     let folder = tempfile::tempdir().expect("a directory");
     let folder = folder.path();
