@@ -10,7 +10,7 @@ use crate::sources::{root, sources};
 const AGAIN: &str = "EBB_WRITE_DOCS=1 cargo test --workspace --test commands every_message";
 
 /// What a message says whose words are not in the source.
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 16] = [
     ("EBB-C010", "why the configuration was not reloaded"),
     ("EBB-C011", "which key of the store is not believed, and why"),
     ("EBB-C012", "what failed or ended at a back-end or in the store"),
@@ -26,6 +26,7 @@ const WORDS: [(&str, &str); 15] = [
     ("EBB-R079", "the router stalled, and its packets were left to the kernel meanwhile"),
     ("EBB-T001", "the configuration was reloaded, and what of it was not"),
     ("EBB-T002", "why the configuration was not reloaded"),
+    ("EBB-R120", "tunnels: why it cannot be written down which numbers are used"),
 ];
 
 /// A kind of message.
