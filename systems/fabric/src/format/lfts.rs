@@ -242,12 +242,12 @@ fn footer(lines: Lines<'_>, number: usize, text: &str, section: &Section) -> Res
 /// Writes forwarding tables as OpenSM would.
 ///
 /// # Errors
-/// When they cannot be written.
-pub fn write(
+/// When `out`, which gets the text of each switch, has one.
+pub fn write<E>(
     topology: &Topology,
     forwarding: &Forwarding,
-    out: &mut dyn std::io::Write,
-) -> std::io::Result<()> {
+    mut out: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
     let top = forwarding.top();
     let comment = |lid| match topology.owner(lid) {
         Owner::Nobody => "unknown node and type".to_owned(),
@@ -279,7 +279,7 @@ pub fn write(
             text.push_str(end);
         }
         let _ = writeln!(text, "{top} lids dumped");
-        out.write_all(text.as_bytes())?;
+        out(&text)?;
     }
     Ok(())
 }

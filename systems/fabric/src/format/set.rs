@@ -179,9 +179,16 @@ pub fn writes(fabric: Fabric, compact: bool) -> Vec<(&'static str, Writes)> {
         let fabric = Arc::clone(&fabric);
         Writes::by(move |out| out.write_all(write(&fabric).as_bytes()))
     };
-    let form = if compact { compact::write } else { lfts::write };
-    let tables = Arc::clone(&fabric);
-    let forwarding = Writes::by(move |out| form(&tables.topology, &tables.tables.forwarding, out));
+    let all = Arc::clone(&fabric);
+    let forwarding = Writes::by(move |out| {
+        let (topology, tables) = (&all.topology, &all.tables.forwarding);
+        let out = |text: &str| out.write_all(text.as_bytes());
+        if compact {
+            compact::write(topology, tables, out)
+        } else {
+            lfts::write(topology, tables, out)
+        }
+    });
     let mut files = vec![
         (TOPOLOGY, text(|it| ibnetdiscover::write(&it.topology))),
         (if compact { COMPACT } else { FORWARDING }, forwarding),
