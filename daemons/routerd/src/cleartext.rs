@@ -89,7 +89,7 @@ fn way(net: IpNet, routes: &[Route]) -> Option<String> {
             });
             !shadowed
         };
-        let open = routes.iter().filter(|one| forwards(one)).any(|one| shorter(one));
+        let open = routes.iter().filter(|one| forwards(one)).any(shorter);
         if open || (table == TABLE_MAIN && !covered) {
             return Some(format!(
                 "the kernel may forward packets to {net} in clear when they do not reach Ebb's workers: ip{family} \
