@@ -37,6 +37,16 @@ fn packets_under_random_rules_without_state_pass_as_the_kernel_has_them() {
     println!("{last}");
 }
 
+/// Each sysctl for forwarded packets and each attribute of a route: what workers do otherwise is listed, with the reason.
+#[test]
+fn what_can_be_set_holds_as_in_the_kernel() {
+    let path = [("EBB_PATH", "worker")];
+    let Some(text) = script::run_with(&path, "settings", &[], PATIENCE) else {
+        return;
+    };
+    println!("{}", text.lines().last().expect("a last line"));
+}
+
 /// `EBB_DAY` says how many times as long it takes.
 #[test]
 fn a_day_behind_a_homes_router_passes_as_the_kernel_has_it() {

@@ -73,7 +73,6 @@ pub(super) const RTA_GATEWAY: u16 = 5;
 pub(super) const RTA_PRIORITY: u16 = 6;
 pub(super) const RTA_PREFSRC: u16 = 7;
 pub(super) const RTA_METRICS: u16 = 8;
-pub(super) const RTAX_LOCK: u16 = 1;
 pub(super) const RTAX_MTU: u16 = 2;
 pub(super) const RTA_MULTIPATH: u16 = 9;
 pub(super) const RTA_FLOW: u16 = 11;

@@ -42,7 +42,7 @@ pub(super) fn route(body: &[u8]) -> Parsed<Option<Route>> {
         }
         let rest = match kind {
             RTA_MULTIPATH => multipath(value, &mut hops),
-            RTA_METRICS => forwarding_mtu(value, v6).map(|found| mtu = found),
+            RTA_METRICS => forwarding_mtu(value).map(|found| mtu = found),
             RTA_CACHEINFO => life(value).map(|found| lifetime_ms = found),
             RTA_PREF => preferred(value).map(|found| preference = found),
             _ => hop_attribute(kind, value, &mut hop),
@@ -102,18 +102,17 @@ fn preferred(value: &[u8]) -> Parsed<i8> {
     }
 }
 
-/// `ip_dst_mtu_maybe_forward` takes a route's MTU, its sister for IPv6 only a locked one.
-fn forwarding_mtu(metrics: &[u8], v6: bool) -> Parsed<u32> {
-    let (mut mtu, mut locked) = (0, false);
+/// `ip_dst_mtu_maybe_forward` takes a route's MTU; its sister for IPv6 only a locked one, but then `ip6_finish_output`
+/// refuses what is longer all the same.
+fn forwarding_mtu(metrics: &[u8]) -> Parsed<u32> {
+    let mut mtu = 0;
     attributes(metrics, |kind, value| {
-        match kind {
-            RTAX_MTU => mtu = u32_of(value)?,
-            RTAX_LOCK => locked = u32_of(value)? & 1 << RTAX_MTU != 0,
-            _ => {}
+        if kind == RTAX_MTU {
+            mtu = u32_of(value)?;
         }
         Ok(())
     })?;
-    Ok(if v6 && !locked { 0 } else { mtu })
+    Ok(mtu)
 }
 
 fn kind_of(kind: u8) -> RouteKind {

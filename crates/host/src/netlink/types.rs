@@ -255,8 +255,7 @@ pub struct Route {
     /// Digest of what else distinguishes IPv4 routes with one prefix: scope, preferred source, metrics, realms
     /// (`fib_find_info`). Two that differ in nothing else stand beside each other.
     pub digest: u64,
-    /// Largest packet that a router may send this way, in bytes; 0: the interface's. In IPv6 only
-    /// where the route says `mtu lock`, as the kernel's own forwarding takes it.
+    /// Largest packet that a router may send this way, in bytes; 0: the interface's.
     pub mtu: u32,
     /// Where packets go. Filled from the next-hop object by the kernel unless
     /// `net.ipv4.nexthop_compat_mode` is 0.
