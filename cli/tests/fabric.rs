@@ -142,7 +142,6 @@ fn fabrics_are_converted() {
     assert_eq!(status(&ebb(&["route", "mesh.net", "--with", "layered"], folder)), 0);
 }
 
-/// What another run left would be judged together with what this one wrote.
 #[test]
 fn tables_are_kept_and_written_compactly() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -161,6 +160,9 @@ fn tables_are_kept_and_written_compactly() {
     assert!(kept.as_u64() < anew.as_u64() && *kept != 0, "{kept} {anew}");
     assert_eq!(changed("back")["changed_entries"], 0);
     assert_eq!(status(&ebb(&["check", "kept"], folder)), 0);
+    let vain = ebb(&["route", "home", "--keep", "--with", "nue"], folder);
+    assert_eq!(status(&vain), 2);
+    assert!(String::from_utf8_lossy(&vain.stderr).contains("--with: has no effect"), "{vain:?}");
     let none = ebb(&["route", "pods:4", "--keep"], folder);
     assert_eq!(status(&none), 2);
     assert!(
@@ -169,6 +171,7 @@ fn tables_are_kept_and_written_compactly() {
     );
 }
 
+/// What another run left would be judged together with what this one wrote.
 #[test]
 fn tables_take_the_place_of_those_of_another_run() {
     let folder = tempfile::tempdir().expect("a directory");

@@ -35,14 +35,16 @@ pub struct Made {
     pub tunnels: Option<Remembered>,
 }
 
-/// Makes those of a configuration for so many workers; `bell` wakes what sends flows.
+/// Makes those of a configuration for so many workers; `bell` wakes what sends flows. Of tunnels' keys nothing is
+/// remembered unless it is `lasting`.
 ///
 /// # Errors
 /// When a key cannot be read, or what is remembered of one.
-pub fn make(config: &Config, workers: usize, bell: &Bell) -> Result<Made> {
+pub fn make(config: &Config, workers: usize, bell: &Bell, lasting: bool) -> Result<Made> {
     let (mut exporter, mut tunnels) = (None, None);
     let make = |app: &App| -> Result<Arc<dyn Application>> {
         Ok(match app {
+            App::Esp if !lasting => tunnel_state::make_passing(workers, &config.esp.tunnels()?)?,
             App::Esp => {
                 let esp = &config.esp;
                 let made = tunnel_state::make(&esp.state_directory, workers, &esp.tunnels()?)?;

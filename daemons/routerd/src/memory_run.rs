@@ -12,7 +12,6 @@ use crate::config::Config;
 use crate::record::recorded;
 use crate::router::{OpenPort, Parts, Router, limits, smallest_ring};
 use crate::static_tables;
-use crate::tunnel_state::Keeper;
 
 /// A router whose ports end in memory.
 pub struct MemoryRun {
@@ -21,7 +20,6 @@ pub struct MemoryRun {
     /// The hosts' ends of the ports, in the configuration's order.
     pub far: Vec<FarEnd>,
     _tables: FibWriter,
-    _tunnels: Option<Keeper>,
 }
 
 /// Starts the router that `config` describes, with `cpus.len()` workers.
@@ -52,7 +50,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
     let mode = &config.router.mode;
     let policy = policies::named(mode, limits(workers, 1), &config.powersave)?;
     let policy = recorded(policy, config.governor.record.as_deref())?;
-    let made = applications::make(config, workers, &applications::silent())?;
+    let made = applications::make(config, workers, &applications::silent(), false)?;
     let router = Router::start(Parts {
         route_limits: static_tables::route_limits(config),
         applications: made.applications,
@@ -61,6 +59,5 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
         latency_budget: config.powersave.latency_budget(),
         ..Parts::plain(cpus, ports, (reserve, frames), fib, (mode, policy))?
     })?;
-    let tunnels = made.tunnels.map(|tunnels| tunnels.keep(drop)).transpose()?;
-    Ok(MemoryRun { router, far, _tables: tables, _tunnels: tunnels })
+    Ok(MemoryRun { router, far, _tables: tables })
 }

@@ -22,7 +22,6 @@ use crate::config::Config;
 use crate::export::FileExport;
 use crate::shared::PORTS_MAX;
 use crate::static_tables;
-use crate::tunnel_state::Keeper;
 
 /// Frames of a replay; a batch and what waits for neighbours.
 const FRAMES: u32 = 4096;
@@ -91,7 +90,6 @@ struct Replay {
     macs: Option<Vec<[u8; 6]>>,
     now: Time,
     export: Option<FileExport>,
-    _tunnels: Option<Keeper>,
     steps: u64,
 }
 
@@ -141,9 +139,8 @@ impl Replay {
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
-        let Made { applications, exporter, tunnels } =
-            applications::make(config, 1, &applications::silent())?;
-        let tunnels = tunnels.map(|tunnels| tunnels.keep(drop)).transpose()?;
+        let Made { applications, exporter, .. } =
+            applications::make(config, 1, &applications::silent(), false)?;
         let builder = Builder::new(fib, requests).limits(limits).applications(&applications);
         let WorkerGraph { graph, entry, counters: route } = builder.worker(0);
         let to_kernel = Interface {
@@ -168,7 +165,6 @@ impl Replay {
             now: Time::ZERO,
             export: FileExport::open(config, exporter)?,
             steps: 0,
-            _tunnels: tunnels,
         })
     }
 

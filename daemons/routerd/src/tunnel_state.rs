@@ -19,9 +19,11 @@ use ebb_host::wait::WaitSet;
 use ebb_host::{Doorbell, clock};
 use tracing::warn;
 
-/// Numbers in a run: a tenth of a second at a million packets a second is left when the next is claimed. Each start
-/// gives the rest of one up; 2^32 numbers are enough for 16,000 starts.
+/// Numbers in a run: a tenth of a second at a million packets a second is left when the next is claimed. A router that
+/// ends gives the rest of one up; 2^32 numbers are enough for 16,000 times.
 const RUN: u64 = 1 << 18;
+/// Numbers to begin with: a start that fails gives up no more, and can be tried each second for 48 days.
+const FIRST: u64 = 1 << 10;
 /// How often what has come is written down.
 const PERIOD: Duration = Duration::from_secs(1);
 /// 2025 in seconds since 1970: a clock that is before was never set.
@@ -106,8 +108,9 @@ impl Store {
             return Ok(value);
         }
         let beside = path.with_extension("new");
-        let mut options = File::options();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        // What a write left behind that was cut off. Nothing is written through a link.
+        _ = fs::remove_file(&beside);
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
         file.write_all(render(next).as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
@@ -164,7 +167,7 @@ pub fn make(directory: &Path, workers: usize, tunnels: &[Tunnel]) -> Result<Reme
     let name = |tunnel: &Tunnel| [tunnel.out.1.name(), tunnel.into.1.name()];
     let keys: Vec<[String; 2]> = tunnels.iter().map(name).collect();
     let start = |[out, into]: &[String; 2]| -> io::Result<Start> {
-        Ok(Start { claim: store.claim(out, None, RUN, now)?, seen: store.saw(into, 0)? })
+        Ok(Start { claim: store.claim(out, None, FIRST, now)?, seen: store.saw(into, 0)? })
     };
     let starts: io::Result<Vec<Start>> = keys.iter().map(start).collect();
     let starts = starts.with_context(|| at("write down or read"))?;
@@ -175,10 +178,23 @@ pub fn make(directory: &Path, workers: usize, tunnels: &[Tunnel]) -> Result<Reme
     Ok(Remembered { esp, store, keys, bell })
 }
 
+/// Tunnels of which nothing is remembered: for a router that sends nothing, as it replays a capture or runs in memory.
+///
+/// # Errors
+/// When the clock's time is no beginning.
+pub fn make_passing(workers: usize, tunnels: &[Tunnel]) -> Result<Arc<Esp>> {
+    let start = || {
+        let claim = Used::default().claim(u64::from(u32::MAX), clock::since_1970());
+        Ok(Start { claim: claim.context("esp: the clock is wrong")?, seen: 0 })
+    };
+    let starts: Result<Vec<Start>> = tunnels.iter().map(|_| start()).collect();
+    Ok(Arc::new(Esp::new(workers, tunnels, &starts?, &(Arc::new(|| ()) as Bell))))
+}
+
 /// The thread that claims and writes down; ends with this, after the workers.
 pub struct Keeper {
+    remembered: Arc<Remembered>,
     stop: Arc<AtomicBool>,
-    bell: Arc<Doorbell>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -188,16 +204,15 @@ impl Remembered {
     /// # Errors
     /// When there is no thread.
     pub fn keep(self, tell: impl Fn(String) + Send + 'static) -> Result<Keeper> {
-        let (stop, bell) = (Arc::new(AtomicBool::new(false)), self.bell.clone());
-        let stopped = stop.clone();
+        let (stop, remembered) = (Arc::new(AtomicBool::new(false)), Arc::new(self));
+        let (stopped, own) = (stop.clone(), remembered.clone());
         let thread = std::thread::Builder::new().name("ebb-esp".into());
-        let thread = thread
-            .spawn(move || self.run(&stopped, tell))
-            .context("cannot start thread ebb-esp")?;
-        Ok(Keeper { stop, bell, thread: Some(thread) })
+        let thread =
+            thread.spawn(move || own.run(&stopped, tell)).context("cannot start thread ebb-esp")?;
+        Ok(Keeper { remembered, stop, thread: Some(thread) })
     }
 
-    fn run(self, stop: &AtomicBool, tell: impl Fn(String)) {
+    fn run(&self, stop: &AtomicBool, tell: impl Fn(String)) {
         let mut seen = vec![0; self.keys.len()];
         let mut failed = false;
         let mut wait_set = WaitSet::new();
@@ -233,12 +248,14 @@ impl Remembered {
 
     fn turn(&self, seen: &mut [u64]) -> io::Result<()> {
         let mut outcome = Ok(());
-        for (tunnel, [out, into]) in self.keys.iter().enumerate() {
+        for (tunnel, [out, _]) in self.keys.iter().enumerate() {
             let (claim, taken) = self.esp.numbers(tunnel);
             if claim.count - taken <= RUN / 2 {
-                let more = self.store.claim(out, Some(&claim), RUN, clock::since_1970());
-                outcome = outcome.and(more.map(|more| self.esp.hold(tunnel, more)));
+                outcome = outcome.and(self.claim(tunnel, out, &claim));
             }
+        }
+        // Numbers do not wait for this.
+        for (tunnel, [_, into]) in self.keys.iter().enumerate() {
             let top = self.esp.seen(tunnel);
             if top > seen[tunnel] {
                 outcome = outcome.and(self.store.saw(into, top).map(|_| seen[tunnel] = top));
@@ -246,12 +263,33 @@ impl Remembered {
         }
         outcome
     }
+
+    fn claim(&self, tunnel: usize, out: &str, held: &Claim) -> io::Result<()> {
+        let more = self.store.claim(out, Some(held), RUN, clock::since_1970())?;
+        self.esp.hold(tunnel, more);
+        Ok(())
+    }
+}
+
+impl Keeper {
+    /// Before the first packet after another router, which has gone on claiming: numbers behind all of its, or the
+    /// peers would take ours for replayed.
+    ///
+    /// # Errors
+    /// As [`Store::claim`].
+    pub fn renew(&self) -> io::Result<()> {
+        let Remembered { keys, esp, .. } = &*self.remembered;
+        let renew = |(tunnel, [out, _]): (usize, &[String; 2])| {
+            self.remembered.claim(tunnel, out, &esp.numbers(tunnel).0)
+        };
+        keys.iter().enumerate().try_for_each(renew)
+    }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.remembered.bell.ring();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
         }

@@ -24,7 +24,7 @@ class RouteFabric:
         unique, default [].
     root: Root of up-down, by name or GUID.
     seed: Seed of all random numbers, at least 0.
-    with_: The routing function, default 'up-down'.
+    with_: The routing function, up-down unless stated; not with `keep`.
     """
 
     topology: str

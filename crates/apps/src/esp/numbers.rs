@@ -140,8 +140,8 @@ impl Numbers {
     pub(super) fn hold(&self, claim: Claim) {
         let held = self.held.load();
         if held.behind == claim.behind {
-            held.count.store(claim.count, Relaxed);
-            held.ask_at.store(Held::ask_at(&claim, held.taken.load(Relaxed)), Relaxed);
+            let before = held.count.swap(claim.count, Relaxed);
+            held.ask_at.store(claim.count - claim.count.saturating_sub(before) / 2, Relaxed);
         } else {
             self.held.store(Held::new(claim).into());
         }
@@ -160,13 +160,9 @@ impl Held {
             behind: claim.behind,
             taken: AtomicU64::new(0),
             count: AtomicU64::new(claim.count),
-            ask_at: AtomicU64::new(Held::ask_at(&claim, 0)),
+            // Half of what was claimed last is for the time until there are more.
+            ask_at: AtomicU64::new(claim.count - claim.count / 2),
         }
-    }
-
-    /// Half of what is left is for the time until there are more.
-    fn ask_at(claim: &Claim, taken: u64) -> u64 {
-        claim.count - claim.count.saturating_sub(taken) / 2
     }
 }
 
@@ -181,6 +177,29 @@ mod tests {
 
     fn numbers(used: &mut Used, count: u64, now: Duration) -> Numbers {
         Numbers::new(used.claim(count, now).expect("numbers"), Arc::new(|| ()))
+    }
+
+    /// Whoever claims when half of the last claim is left is asked in time, however often.
+    #[test]
+    fn more_numbers_are_asked_for_as_long_as_they_are_used() {
+        const RUN: u64 = 64;
+        let rings = Arc::new(core::sync::atomic::AtomicU64::new(0));
+        let bell = rings.clone();
+        let mut used = Used::default();
+        let first = used.claim(RUN, Duration::ZERO).expect("numbers");
+        let out = Numbers::new(first, Arc::new(move || _ = bell.fetch_add(1, Relaxed)));
+        let mut heard = 0;
+        for taken in 0..20 * RUN {
+            assert_eq!(out.take(1).count(), 1, "after {taken}");
+            if rings.load(Relaxed) > heard {
+                heard += 1;
+                let (claim, taken) = out.standing();
+                assert!(claim.count - taken <= RUN / 2, "{taken} of {claim:?}");
+                let count = claim.count + RUN;
+                out.hold(Claim { count, ..claim });
+            }
+        }
+        assert!((19..=20).contains(&heard), "{heard}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Live {
         let export_bell = Arc::new(Doorbell::new()?);
         let rung = export_bell.clone();
         let Made { applications, exporter, tunnels } =
-            applications::make(&config, workers, &(Arc::new(move || rung.ring()) as _))?;
+            applications::make(&config, workers, &(Arc::new(move || rung.ring()) as _), true)?;
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
         sync.reserve(applications::addresses(&applications));

@@ -1,7 +1,7 @@
 //! `ebb fabric route`.
 
 use ebb_report::{Made, Report};
-use ebb_scenario::{Check, Described, Document, Files, Progress, Schema};
+use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, Schema};
 use ebb_study::{Flag, FlagValue, Study, StudyError, Work};
 
 use super::{GROUP, check, files};
@@ -16,10 +16,9 @@ use crate::topology::Link;
 struct Scenario {
     /// File, directory or name of a generated fabric.
     topology: String,
-    /// The routing function.
-    #[serde(default = "Scenario::default_with")]
-    #[schema(choices = routing::words(), default = "up-down")]
-    with: String,
+    /// The routing function, up-down unless stated; not with `keep`.
+    #[schema(choices = routing::words())]
+    with: Option<String>,
     /// Links that are off, each by one of its ends: name of the switch, or its GUID if the name is not unique.
     #[serde(default)]
     off: Vec<String>,
@@ -42,7 +41,15 @@ struct Scenario {
     compact: bool,
 }
 
-impl Check for Scenario {}
+impl Check for Scenario {
+    fn check(&self) -> Result<(), Invalid> {
+        for (field, stated) in [("with", self.with.is_some()), ("root", self.root.is_some())] {
+            let message = "has no effect on tables that are kept";
+            Invalid::unless(!(self.keep && stated), field, message, "leave out it or `keep`")?;
+        }
+        Ok(())
+    }
+}
 
 /// `ebb fabric route`.
 pub static ROUTE: Study = Study {
@@ -110,7 +117,7 @@ fn run(
     let options = Options { lanes: scenario.lanes, root: scenario.root };
     let routed = match &given {
         Some(home) => routing::keep::keep(home, &links, &options),
-        None => routing::by_name(&scenario.with)
+        None => routing::by_name(scenario.with.as_deref().unwrap_or("up-down"))
             .and_then(|function| routing::route(function, &topology, &options)),
     };
     let (tables, verdict) = routed.map_err(|error| match error {

@@ -186,6 +186,9 @@ impl Live {
             anyhow::bail!("the running router did not stop")
         };
         let begun = monotonic();
+        if let Some(tunnels) = &self.tunnels {
+            tunnels.renew().context("cannot write down which numbers tunnels use")?;
+        }
         let frames = from.frames.take().map_or_else(Vec::new, Inheritance::accept);
         let free = frames.len();
         self.reserve.add(frames);
