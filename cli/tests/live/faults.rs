@@ -220,23 +220,26 @@ fn what_a_flood_loses_is_counted() {
     let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
     lab.routes();
     let mut router = Setup::of(&lab).start(&lab);
-    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(0, 1, 1)], 20_000);
+    let traffic = Traffic::start(&lab, &[way(0, 1, 0), way(0, 1, 1)], 100_000);
     wait_for_arrivals(&traffic, 1, 100, &router);
-    router.signal(Signal::SIGSTOP);
-    // Not so long that the guard gives the packets to the kernel.
-    std::thread::sleep(std::time::Duration::from_millis(400));
-    router.signal(Signal::SIGCONT);
-    wait_for_arrivals(&traffic, 1, 5000, &router);
+    // Until the guard looks, within 40 ms, a ring fills; then the packets are the kernel's.
+    let pause = std::time::Duration::from_millis;
+    let lossy = (0..60).any(|_| {
+        router.signal(Signal::SIGSTOP);
+        std::thread::sleep(pause(60));
+        router.signal(Signal::SIGCONT);
+        std::thread::sleep(pause(150));
+        router.status().ports[0].receive_dropped > 500
+    });
+    assert!(lossy, "the rings did not overflow");
     let books = traffic.stop();
     let status = router.wait_for("settled", |status| {
         status.ports[0].receive_dropped > 0 && status.packets().adds_up()
     });
     let lost = books.total.lost;
     let counted = status.ports[0].receive_dropped + status.packets().dropped_total();
-    println!("stopped for 400 ms at 20,000 packets/s: lost {lost}, counted {counted}");
-    assert!(lost > 500, "the rings did not overflow");
+    println!("stopped again and again at 100,000 packets/s: lost {lost}, counted {counted}");
     assert_eq!(lost, counted, "{:?}\n{:?}", status.ports, status.packets());
-    assert_eq!(books.total.reordered, 0);
     router.stop();
 }
 
