@@ -222,7 +222,8 @@ impl Watcher {
                 // Nobody has looked before.
                 *lived = now;
             }
-            if seen == Seen::Stopped || now.since(*lived) >= patience {
+            // Packets go on without the first thread, the control's.
+            if number > 0 && seen == Seen::Stopped || now.since(*lived) >= patience {
                 still = still.or(Some(number));
             }
         }
