@@ -41,7 +41,7 @@ fn packets_under_random_rules_without_state_pass_as_the_kernel_has_them() {
 #[test]
 fn what_can_be_set_holds_as_in_the_kernel() {
     let path = [("EBB_PATH", "worker")];
-    let Some(text) = script::run_with(&path, "settings", &[], PATIENCE) else {
+    let Some(text) = script::run_with(&path, "settings", &[], PATIENCE * 3) else {
         return;
     };
     println!("{}", text.lines().last().expect("a last line"));
