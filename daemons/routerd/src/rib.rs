@@ -52,6 +52,17 @@ pub enum Scope {
     Part(Part),
 }
 
+/// A VLAN interface on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortVlan {
+    /// Its identifier.
+    pub id: u16,
+    /// Index of its link.
+    pub link: u32,
+    /// Workers serve it: its tags have no priority.
+    pub by_workers: bool,
+}
+
 /// What the ports' lower halves must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
@@ -63,7 +74,7 @@ pub enum Update {
     Macs(PortId, Vec<[u8; 6]>),
     /// The VLANs of this port that are interfaces of the router, sorted: all others' packets are the
     /// kernel's.
-    Vlans(PortId, Vec<(u16, u32)>),
+    Vlans(PortId, Vec<PortVlan>),
     /// The name that the port's link has now.
     Name(PortId, String),
     /// Who takes the port's frames, in words; none when nobody does any more.

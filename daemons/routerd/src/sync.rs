@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tracing::debug;
 
 use crate::policy::{Follower, Mechanism, Verdict};
-use crate::rib::{Rib, Update};
+use crate::rib::{PortVlan, Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
 use crate::status::{PolicyEffect, PolicyObject, Tables};
 
@@ -38,7 +38,7 @@ pub trait PortUpdates {
     /// The MAC addresses on which a port's interfaces receive.
     fn set_macs(&mut self, port: PortId, macs: &[[u8; 6]]);
     /// The VLANs of a port that are interfaces of the router, with those interfaces' indices.
-    fn set_vlans(&mut self, _port: PortId, _vlans: &[(u16, u32)]) {}
+    fn set_vlans(&mut self, _port: PortId, _vlans: &[PortVlan]) {}
     /// The name of a port's interface by now.
     fn renamed(&mut self, _port: PortId, _name: &str) {}
     /// Who takes a port's frames, in words.

@@ -22,6 +22,7 @@ use tracing::{debug, info, warn};
 use super::kernel_cpus::PortCpus;
 use super::kernel_path::Exits;
 use crate::policy::{Mechanism, Verdict};
+use crate::rib::PortVlan;
 use crate::shortcuts::KernelRoutes;
 
 use super::tags::Tags;
@@ -68,7 +69,7 @@ impl LiveInterface {
 pub struct Known {
     /// MAC addresses on which it receives.
     pub macs: Vec<[u8; 6]>,
-    vlans: Vec<(u16, u32)>,
+    vlans: Vec<PortVlan>,
     /// Own addresses of the host.
     pub local: Vec<IpAddr>,
 }
@@ -77,7 +78,7 @@ impl Known {
     /// The index of the VLAN interface that a frame is for by its tag.
     pub fn vlan_of(&self, frame: &[u8]) -> Option<u32> {
         let vlan = ebb_wire::link(frame)?.vlan();
-        self.vlans.iter().find(|(known, _)| *known == vlan).map(|(_, index)| *index)
+        self.vlans.iter().find(|known| known.id == vlan).map(|known| known.link)
     }
 }
 
@@ -101,7 +102,7 @@ pub struct Interfaces {
     /// MAC addresses on which a port receives, by port number.
     macs: BTreeMap<u8, Vec<[u8; 6]>>,
     /// VLANs of which a port's workers get the frames, and the indices of their interfaces, by port number.
-    vlans: BTreeMap<u8, Vec<(u16, u32)>>,
+    vlans: BTreeMap<u8, Vec<PortVlan>>,
     /// Names that ports' interfaces have at present, by port number.
     names: BTreeMap<u8, String>,
     /// Who takes a port's frames, by port number.
@@ -142,7 +143,7 @@ impl Interfaces {
         if let Err(error) = live.interface.set_kernel_routes(&self.routes) {
             warn!(port = live.interface.name(), %error, code = "EBB-R020", "cannot set the kernel's routes");
         }
-        let served: Vec<u16> = vlans.iter().map(|vlan| vlan.vlan).collect();
+        let served = served(self.vlans.get(&id.0));
         if let Err(error) = live.interface.set_vlans(&served) {
             warn!(port = live.interface.name(), %error, code = "EBB-R021", "cannot set the VLANs");
         }
@@ -263,7 +264,7 @@ impl Interfaces {
         let open = numbered.filter_map(|(slot, live)| Some((slot, live.as_ref()?)));
         open.flat_map(|(slot, live)| {
             let vlans = self.vlans.get(&slot).into_iter().flatten();
-            [live.interface.index()].into_iter().chain(vlans.map(|(_, index)| *index))
+            [live.interface.index()].into_iter().chain(vlans.map(|vlan| vlan.link))
         })
     }
 
@@ -358,6 +359,12 @@ fn numbered(
     (0u8..).zip(open).filter_map(|(slot, live)| Some((PortId(slot), live.as_mut()?)))
 }
 
+/// VLANs whose frames workers take.
+fn served(vlans: Option<&Vec<PortVlan>>) -> Vec<u16> {
+    let by_workers = |vlan: &&PortVlan| vlan.by_workers;
+    vlans.into_iter().flatten().filter(by_workers).map(|vlan| vlan.id).collect()
+}
+
 /// Tells an interface what it leaves to the kernel, everything where nobody has judged. What it cannot be
 /// told, in words: then it leaves everything as well. `vlans`: the VLAN interfaces on it, which have filters of their own.
 fn set_policy(
@@ -419,11 +426,11 @@ impl crate::sync::PortUpdates for Interfaces {
         }
     }
 
-    fn set_vlans(&mut self, port: PortId, vlans: &[(u16, u32)]) {
+    fn set_vlans(&mut self, port: PortId, vlans: &[PortVlan]) {
         self.vlans.insert(port.0, vlans.to_vec());
         let known = self.policies.vlan_interfaces(self.vlans.get(&port.0));
         let Some(Some(live)) = self.open.get_mut(usize::from(port.0)) else { return };
-        let served: Vec<u16> = vlans.iter().map(|(vlan, _)| *vlan).collect();
+        let served = served(self.vlans.get(&port.0));
         let told = live.interface.set_vlans(&served);
         if let Err(error) = told.and_then(|()| live.interface.set_vlan_interfaces(&known)) {
             warn!(port = live.interface.name(), %error, code = "EBB-R021", "cannot set the VLANs");

@@ -9,7 +9,7 @@ use ebb_host::netlink::{Address, Elsewhere, Link, Neighbour, NeighbourState, Nex
 use ipnet::IpNet;
 
 use super::claims::Claims;
-use super::{Tables, Update};
+use super::{PortVlan, Tables, Update};
 use crate::interface::RouterInterface;
 
 /// What is known of links.
@@ -54,7 +54,7 @@ struct Reported {
     /// Up, gone, which link.
     state: Option<(bool, bool, u32)>,
     macs: Option<Vec<[u8; 6]>>,
-    vlans: Option<Vec<(u16, u32)>>,
+    vlans: Option<Vec<PortVlan>>,
     name: Option<String>,
     claimed: Option<String>,
 }
@@ -175,8 +175,7 @@ impl Links {
     }
 
     /// The port and VLAN a link stands for: ports themselves and 802.1Q interfaces on them, unless
-    /// a bridge, bond or VRF owns them or another interface takes their frames. Workers give tags no priority, so a VLAN
-    /// interface that does is the kernel's.
+    /// a bridge, bond or VRF owns them or another interface takes their frames.
     fn place(&self, link: &Link) -> Option<(PortId, u16)> {
         if self.is_taken(link) {
             return None;
@@ -185,8 +184,7 @@ impl Links {
         if let Some(port) = on(link.index) {
             return Some((port.id, 0));
         }
-        let is_ours = link.kind.as_deref() == Some("vlan") && !link.priorities;
-        let vlan = link.vlan.filter(|id| is_ours && *id != 0)?;
+        let vlan = link.vlan.filter(|id| link.kind.as_deref() == Some("vlan") && *id != 0)?;
         let port = on(link.parent?)?;
         let parent = self.links.get(&link.parent?)?;
         (!self.is_taken(parent)).then_some((port.id, vlan))
@@ -229,8 +227,10 @@ impl Links {
         moved.into_iter().collect()
     }
 
+    /// The interface that workers have of a link. They give tags no priority: a VLAN that does is the kernel's.
     fn wanted(&mut self, link: u32) -> Option<(InterfaceId, (PortId, u16))> {
-        let place = self.links.get(&link).and_then(|link| self.place(link))?;
+        let link = self.links.get(&link).filter(|link| !link.priorities)?;
+        let place = self.place(link)?;
         Some((self.number(place)?, place))
     }
 
@@ -493,8 +493,13 @@ impl Links {
         let said = |port: &Port| {
             let macs: BTreeSet<[u8; 6]> =
                 places(port.id).filter_map(|(_, link)| link.mac).collect();
-            let vlans = places(port.id).map(|((_, vlan), link)| (vlan, link.index));
-            let vlans: BTreeSet<(u16, u32)> = vlans.filter(|(vlan, _)| *vlan != 0).collect();
+            let vlan = |((_, id), link): ((PortId, u16), &Link)| PortVlan {
+                id,
+                link: link.index,
+                by_workers: !link.priorities,
+            };
+            let vlans: BTreeSet<PortVlan> =
+                places(port.id).map(vlan).filter(|vlan| vlan.id != 0).collect();
             let link = port.link.and_then(|index| self.links.get(&index));
             Reported {
                 state: Some((link.is_some_and(|link| link.up), link.is_none(), port.incarnation)),

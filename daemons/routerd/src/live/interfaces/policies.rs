@@ -7,6 +7,7 @@ use ebb_graph::PortId;
 use ebb_ports::afxdp::{KernelPolicy, PacketPath, VlanInterface};
 
 use super::LiveInterface;
+use crate::rib::PortVlan;
 
 /// What ports leave to the kernel, by port.
 #[derive(Default)]
@@ -47,11 +48,11 @@ impl Policies {
     }
 
     /// VLAN interfaces with the filters at them.
-    pub(super) fn vlan_interfaces(&self, all: Option<&Vec<(u16, u32)>>) -> Vec<VlanInterface> {
-        let of = |(vlan, index): &(u16, u32)| VlanInterface {
-            vlan: *vlan,
-            index: *index,
-            filter: self.filter_of(*index),
+    pub(super) fn vlan_interfaces(&self, all: Option<&Vec<PortVlan>>) -> Vec<VlanInterface> {
+        let of = |vlan: &PortVlan| VlanInterface {
+            vlan: vlan.id,
+            index: vlan.link,
+            filter: self.filter_of(vlan.link),
         };
         all.into_iter().flatten().map(of).collect()
     }

@@ -5,7 +5,7 @@ use ebb_graph::PortId;
 use ebb_host::netlink::{Event, Link, NeighbourState, Part, Route, RouteHop, RouteKind};
 
 use super::{Recorder, Router, added, started};
-use crate::rib::{Rib, Scope, Update};
+use crate::rib::{PortVlan, Rib, Scope, Update};
 
 fn via(prefix: &str, link: u32, gateway: &str) -> Route {
     let hop = RouteHop::new(Some(link), gateway.parse().ok());
@@ -87,8 +87,9 @@ fn an_interface_is_a_port_or_its_vlan_and_free() {
             known,
             "tags with a priority are the kernel's"
         );
+        let vlan = PortVlan { id: 7, link: vlan.index, by_workers: !priorities };
+        assert_eq!(router.rib.take_updates(), [Update::Vlans(PortId(0), vec![vlan])]);
     }
-    router.rib.take_updates();
     let enslaved = Link { master: Some(9), ..link.clone() };
     router.apply(&[Event::Link(enslaved)]);
     assert_eq!(router.out.interfaces.len(), 1, "neither the port nor its VLAN is ours now");
