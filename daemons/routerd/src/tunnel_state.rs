@@ -136,6 +136,14 @@ fn parse(text: &str) -> Option<[u64; 2]> {
     (render(numbers) == text).then_some(numbers)
 }
 
+/// Whether all tunnels have been at work before, with the keys that they have now.
+pub fn has_begun(esp: &crate::config::Esp) -> bool {
+    let is_known = |tunnel: &Tunnel| {
+        esp.state_directory.join(format!("esp-{}-out", tunnel.out.1.name())).exists()
+    };
+    esp.tunnels().is_ok_and(|tunnels| tunnels.iter().all(is_known))
+}
+
 /// Tunnels that are made, and what their thread needs.
 pub struct Remembered {
     /// The application.

@@ -13,6 +13,7 @@ use crate::cleartext;
 use crate::config::{Config, PacketPath, Port, Redirect, Router};
 use crate::power::Fitted;
 use crate::router::limits;
+use crate::tunnel_state;
 
 /// What [`preflight`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub fn preflight(config: &Config) -> Preflight {
         found.problems.push(format!("{error:#}"));
     }
     match cleartext::ways(config) {
+        // Who refused to start again would leave to the kernel what Ebb has encrypted until now.
+        Ok(ways) if tunnel_state::has_begun(&config.esp) => found.warnings.extend(ways),
         Ok(ways) => found.problems.extend(ways),
         Err(error) => found.problems.push(format!("esp: {error:#}")),
     }
