@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use ebb_apps::esp::{Bell, Claim, Esp, Start, Tunnel, Used};
 use ebb_host::wait::WaitSet;
-use ebb_host::{Doorbell, clock};
+use ebb_host::{Doorbell, clock, journal};
 use tracing::warn;
 
 /// Numbers in a run: a tenth of a second at a million packets a second is left when the next is claimed. A router that
@@ -41,9 +41,10 @@ impl Store {
     /// Makes the directory if it is not there.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or can be by others.
     pub fn open(directory: &Path) -> io::Result<Store> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        journal::trusted_directory(directory)?;
         let mut options = File::options();
         options.write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(directory.join("esp.lock"))?;
@@ -336,6 +337,17 @@ mod tests {
         fs::write(&file, text).expect("written");
         assert!(store.claim("a", None, 5, Duration::ZERO).is_ok());
         assert_eq!((store.saw("a", 7).ok(), store.saw("a", 3).ok()), (Some(7), Some(7)));
+        fs::remove_dir_all(&place).expect("removed");
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        let place = place("open");
+        drop(Store::open(&place).expect("a store"));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(&place, mode).expect("permissions");
+        let refusal = Store::open(&place).expect_err("anybody may write");
+        assert!(refusal.to_string().contains("writable by other users"), "{refusal}");
         fs::remove_dir_all(&place).expect("removed");
     }
 

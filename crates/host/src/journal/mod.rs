@@ -33,6 +33,7 @@ use nix::fcntl::{Flock, FlockArg};
 pub use brake::Brake;
 pub use guard::Guard;
 use store::{Content, Store};
+pub use trust::directory as trusted_directory;
 pub use undo::Undo;
 
 /// Where journals are kept unless the configuration says otherwise.

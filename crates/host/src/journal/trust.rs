@@ -1,5 +1,5 @@
 //! Whose word a journal is: what it says is carried out with this process's privileges, so nobody
-//! with less may have written it.
+//! with less may have written it. And what else is believed after a start.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,10 @@ const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Whether nobody but this user and root can make, replace or remove files in `path`.
-pub(super) fn directory(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// When others can.
+pub fn directory(path: &Path) -> io::Result<()> {
     let real = fs::canonicalize(path)?;
     for (depth, folder) in real.ancestors().enumerate() {
         let data = fs::metadata(folder)?;
@@ -20,8 +23,8 @@ pub(super) fn directory(path: &Path) -> io::Result<()> {
         let closed = data.mode() & OTHERS_WRITE == 0 || depth > 0 && data.mode() & STICKY != 0;
         if !mine || !closed {
             return Err(io::Error::other(format!(
-                "{}: it is writable by other users, and the journal is executed with all \
-                privileges: chown root and chmod go-w, or use another directory",
+                "{}: it is writable by other users, and what is in it is believed: chown root \
+                and chmod go-w, or use another directory",
                 folder.display()
             )));
         }
