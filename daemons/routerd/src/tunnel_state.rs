@@ -264,6 +264,12 @@ impl Remembered {
             }
         }
         // Numbers do not wait for this.
+        outcome.and(self.remember(seen))
+    }
+
+    /// Writes down what has come, beyond what is on record.
+    fn remember(&self, seen: &mut [u64]) -> io::Result<()> {
+        let mut outcome = Ok(());
         for (tunnel, [_, into]) in self.keys.iter().enumerate() {
             let top = self.esp.seen(tunnel);
             if top > seen[tunnel] {
@@ -281,14 +287,23 @@ impl Remembered {
 }
 
 impl Keeper {
-    /// Before the first packet after another router, which has gone on claiming: numbers behind all of its, or the
-    /// peers would take ours for replayed.
+    /// After the last packet, before another router goes on: writes down what has come.
+    ///
+    /// # Errors
+    /// As [`Store::saw`].
+    pub fn leave(&self) -> io::Result<()> {
+        self.remembered.remember(&mut vec![0; self.remembered.keys.len()])
+    }
+
+    /// Before the first packet after another router, which has gone on claiming and receiving: numbers behind all of
+    /// its, or the peers would take ours for replayed, and windows behind all that came to it.
     ///
     /// # Errors
     /// As [`Store::claim`].
     pub fn renew(&self) -> io::Result<()> {
-        let Remembered { keys, esp, .. } = &*self.remembered;
-        let renew = |(tunnel, [out, _]): (usize, &[String; 2])| {
+        let Remembered { keys, esp, store, .. } = &*self.remembered;
+        let renew = |(tunnel, [out, into]): (usize, &[String; 2])| {
+            esp.saw(tunnel, store.saw(into, 0)?);
             self.remembered.claim(tunnel, out, &esp.numbers(tunnel).0)
         };
         keys.iter().enumerate().try_for_each(renew)

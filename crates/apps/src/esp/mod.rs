@@ -142,8 +142,19 @@ impl Esp {
 
     /// The highest number that has come in a tunnel.
     pub fn seen(&self, tunnel: usize) -> u64 {
+        self.window(tunnel).map_or(0, Window::top)
+    }
+
+    /// Numbers up to `top` have come in a tunnel; before any worker has begun.
+    pub fn saw(&self, tunnel: usize, top: u64) {
+        if let Some(window) = self.window(tunnel) {
+            window.begin(top);
+        }
+    }
+
+    fn window(&self, tunnel: usize) -> Option<&Window> {
         let of = self.shared.into.iter().find(|(_, of)| *of == tunnel);
-        of.map_or(0, |(one, _)| one.window.top())
+        of.map(|(one, _)| &one.window)
     }
 }
 

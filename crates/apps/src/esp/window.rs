@@ -24,14 +24,20 @@ impl Window {
         // One block more: the newest may have begun only just now.
         let blocks = (u64::from(len).div_ceil(BLOCK) + 1).next_power_of_two();
         let words: Box<[_]> = (0..blocks).map(|_| AtomicU64::new(0)).collect();
+        let window = Window { words, top: AtomicU64::new(0) };
+        window.begin(top);
+        window
+    }
+
+    /// All up to `top` have come; while no worker accepts any.
+    pub(super) fn begin(&self, top: u64) {
         let newest = top / BLOCK;
-        for block in newest.saturating_sub(blocks - 1)..=newest {
+        for block in newest.saturating_sub(self.words.len() as u64 - 1)..=newest {
             let marks =
                 if block < newest { u32::MAX } else { u32::MAX >> (BLOCK - 1 - top % BLOCK) };
-            let word = &words[block as usize & (words.len() - 1)];
-            word.store(u64::from(block as u32) << 32 | u64::from(marks), Relaxed);
+            self.word(block).store(u64::from(block as u32) << 32 | u64::from(marks), Relaxed);
         }
-        Window { words, top: AtomicU64::new(top) }
+        self.top.store(top, Relaxed);
     }
 
     /// The highest number that was accepted.

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 use super::{Offer, OfferedPort, PROTOCOL, Replace, Word, hear, say};
 use crate::live::Live;
+use crate::tunnel_state::Keeper;
 
 /// How long the new program may prepare itself: a full table takes seconds beside busy workers.
 const PREPARES: Duration = Duration::from_secs(50);
@@ -157,7 +158,10 @@ impl Live {
         let held = held.map_err(|late| anyhow::anyhow!("workers {late:?} did not stop"))?;
         let mut pool = Pool::new(self.reserve.clone());
         let _copies = self.injection.leave_frames(&mut pool);
-        let taken = say(&mut successor.courier, &Word::Take)
+        let remembered = self.tunnels.as_ref().map_or(Ok(()), Keeper::leave);
+        let taken = remembered
+            .context("cannot write down what came in tunnels")
+            .and_then(|()| say(&mut successor.courier, &Word::Take))
             .and_then(|()| hear(&mut successor.courier))
             .and_then(|word| match word {
                 Word::Taken => Ok(monotonic().since(begun)),
