@@ -80,10 +80,10 @@ def room(lab, many):
     except OSError as error:
         raise Failure(f"no room for {many} connections: {error}") from error
     finally:
-        lab.inside(lab.router, "python3", "-c", FORGET)
         for name, value in before.items():
             with open(f"/proc/sys/net/netfilter/{name}", "w") as file:
                 file.write(value)
+        lab.inside(lab.router, "python3", "-c", FORGET)
 
 
 def resident_mib(child):
