@@ -89,6 +89,10 @@ fn repair(before: &Topology, after: &Topology, tables: Tables, options: &Options
         for (target, gone) in &lost {
             repair.target(*target, gone, Part::Rest);
         }
+        // Spare lanes that no pair needed are nobody's change.
+        if repair.tables.levels == tables.levels {
+            repair.tables.lanes = tables.lanes;
+        }
         return repair.tables;
     }
     unreachable!("the last turn returns")
@@ -393,6 +397,8 @@ mod tests {
                         .unwrap_or_else(|error| panic!("{name} {} {error}", function.name()));
                     assert!(verdict.safe);
                     let after = Fabric { topology: less.clone(), tables };
+                    let [now, then] = [&after, &home].map(|of| &of.tables);
+                    assert!(now.levels != then.levels || now.lanes == then.lanes);
                     let change = Transition::between(&home, &after).expect("one fabric");
                     let used = using(&home, &less);
                     assert!(
