@@ -153,7 +153,7 @@ INLINE int ask4(const struct ipv4 *ip, const void *end, __u32 frame, __u32 gso_s
 	fib->l4_protocol = ip->protocol;
 	fib->tot_len = length_of(gso_size, ip->protocol, transport, end, length, sizeof(*ip));
 	// The kernel's answer does not tell of an MTU that a route has unless it is locked.
-	if (UNLIKELY(fib->tot_len == 0 || (policies.longest && fib->tot_len > policies.longest)))
+	if (UNLIKELY(fib->tot_len == 0 || (policies.longest4 && fib->tot_len > policies.longest)))
 		return 0;
 	fib->tos = ip->traffic_class;
 	fib->ipv4_src = ip->source;
@@ -182,7 +182,7 @@ INLINE int ask6(const struct ipv6 *ip, const void *end, __u32 frame, __u32 gso_s
 	fib->family = FAMILY6;
 	fib->l4_protocol = ip->next_header;
 	fib->tot_len = length_of(gso_size, ip->next_header, transport, end, length, sizeof(*ip));
-	if (UNLIKELY(fib->tot_len == 0))
+	if (UNLIKELY(fib->tot_len == 0 || (policies.longest6 && fib->tot_len > policies.longest)))
 		return 0;
 	fib->flowinfo = ip->version_class_flow & FLOW_INFO;
 #pragma unroll
@@ -408,7 +408,7 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
 	cpu->forwarded_bytes += skb->len;
 	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
-	straight = *exit == EXIT_PEER && !(four && policies.longest);
+	straight = *exit == EXIT_PEER && !(four ? policies.longest4 : policies.longest6);
 	if (straight)
 		return send_to_peer(fib.ifindex, 0);
 	if (four)

@@ -59,10 +59,12 @@ union policy {
 		__u8 reverse_path : 2;
 		// Packets that only go as the rules say (rules.h), 0: none ask; else which of the two decisions is theirs.
 		__u8 rules4 : 2, rules6 : 2;
+		// Whether `longest` holds for a family.
+		__u8 longest4 : 1, longest6 : 1;
 		// Packets that only go as a connection's (connections.h): in bits 0 and 1 those of IPv4, in 2 and 3
 		// those of IPv6; above, the reason by which others are left to the kernel.
 		__u8 connections;
-		// The longest IPv4 packet that `forward` sends, 0: whatever the kernel's answer is.
+		// The longest packet that `forward` sends of these families; of others what the kernel's answer is.
 		__u16 longest;
 	};
 	// 0 where nothing is the kernel's.

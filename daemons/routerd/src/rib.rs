@@ -354,9 +354,9 @@ impl Rib {
         self.prefixes.local_networks()
     }
 
-    /// The least MTU that an IPv4 route has of its own.
-    pub fn least_route_mtu4(&self) -> Option<u32> {
-        self.slots.least_mtu4()
+    /// The least MTU that a route has of its own, IPv4's first.
+    pub fn least_route_mtus(&self) -> [Option<u32>; 2] {
+        [false, true].map(|v6| self.slots.least_mtu(v6))
     }
 
     /// Whether links or their addresses have changed since the last call.

@@ -48,8 +48,9 @@ pub trait PortUpdates {
     /// Interfaces, ports' and VLANs', whose IPv4 packets have to pass a reverse-path filter. Holds from
     /// the next [`PortUpdates::set_policy`] on.
     fn set_filtered(&mut self, _links: &BTreeMap<u32, ReversePath>) {}
-    /// The least MTU that an IPv4 route has of its own: programs that ask the kernel for a way are not told it.
-    fn set_least_route_mtu(&mut self, _mtu: Option<u32>) {}
+    /// The least MTU that a route of IPv4, and one of IPv6, has of its own: programs that ask the kernel for a way are
+    /// not told it.
+    fn set_least_route_mtus(&mut self, _mtus: [Option<u32>; 2]) {}
     /// Something changed about a link, whichever.
     fn links_changed(&mut self) {}
     /// A port's link went up or down, disappeared or came back.
@@ -81,8 +82,8 @@ pub struct TableSync {
     links_changed: bool,
     /// Addresses that the ports know.
     told: BTreeSet<IpAddr>,
-    /// See [`PortUpdates::set_least_route_mtu`], as told last.
-    least_mtu: Option<u32>,
+    /// See [`PortUpdates::set_least_route_mtus`], as told last.
+    least_mtus: [Option<u32>; 2],
 }
 
 impl TableSync {
@@ -130,7 +131,7 @@ impl TableSync {
             claims_asked_at: clock::monotonic(),
             links_changed: false,
             told,
-            least_mtu: None,
+            least_mtus: [None; 2],
         };
         sync.rib.start(&mut sync.fib);
         sync.read_first()?;
@@ -177,10 +178,10 @@ impl TableSync {
         if let Some(kernels) = self.fib.shortcuts.changed() {
             self.told = tell(&self.told, kernels, updates);
         }
-        let mtu = self.rib.least_route_mtu4();
-        if mtu != self.least_mtu {
-            self.least_mtu = mtu;
-            updates.set_least_route_mtu(mtu);
+        let mtus = self.rib.least_route_mtus();
+        if mtus != self.least_mtus {
+            self.least_mtus = mtus;
+            updates.set_least_route_mtus(mtus);
         }
         self.ask();
     }

@@ -45,6 +45,8 @@ pub struct KernelPolicy {
     prefixes: Arc<BTreeMap<Prefix, u8>>,
     reverse_path: u8,
     longest: u16,
+    /// For which families that is: [`LONGEST4`], [`LONGEST6`].
+    longest_of: u8,
     /// IPv4's first: 0, [`CONNECTIONS_ONLY`] or [`CONNECTIONS_MARKED`].
     connections: [u8; 2],
     connections_reason: u8,
@@ -120,9 +122,11 @@ impl KernelPolicy {
         self.reverse_path = if strict { STRICT } else { LOOSE };
     }
 
-    /// On the kernel path: leaves IPv4 packets of more than so many bytes to the kernel.
-    pub fn leave_longer(&mut self, bytes: u32) {
-        self.longest = bytes.clamp(1, u32::from(u16::MAX)) as u16;
+    /// On the kernel path: leaves IPv4 (or IPv6) packets of more than so many bytes to the kernel. Where both families
+    /// have a bound, the lower one is both's.
+    pub fn leave_longer(&mut self, v6: bool, bytes: u32) {
+        self.longest = least(self.longest, bytes.clamp(1, u32::from(u16::MAX)) as u16);
+        self.longest_of |= if v6 { LONGEST6 } else { LONGEST4 };
     }
 
     /// Leaves packets from or to a prefix to the kernel; host bits are ignored.
@@ -161,6 +165,7 @@ impl KernelPolicy {
         }
         let head = self.head().with(other.head());
         (self.reverse_path, self.longest) = (head.reverse_path & FILTER, head.longest);
+        self.longest_of = head.reverse_path & LONGEST;
         self.connections = [head.connections & 3, head.connections >> 2 & 3];
         self.connections_reason = head.connections >> 4;
         match (&self.decision, &other.decision) {
@@ -205,8 +210,8 @@ impl KernelPolicy {
         let all = self.all.map(Option::unwrap_or_default);
         let vlans = u8::from(!self.vlans.is_empty());
         let [rules4, rules6] = self.decision.as_ref().map_or([false; 2], |one| one.families());
-        let reverse_path =
-            self.reverse_path | if rules4 { RULES4 } else { 0 } | if rules6 { RULES6 } else { 0 };
+        let rules = if rules4 { RULES4 } else { 0 } | if rules6 { RULES6 } else { 0 };
+        let reverse_path = self.reverse_path | rules | self.longest_of;
         let [v4, v6] = self.connections;
         let connections = v4 | v6 << 2 | self.connections_reason << 4;
         RawHead { sides, vlans, all, reverse_path, connections, longest: self.longest }
@@ -256,8 +261,21 @@ pub(super) const STRICT: u8 = 2;
 const FILTER: u8 = 3;
 const RULES4: u8 = 1 << 2;
 const RULES6: u8 = 1 << 4;
+const DECISION: u8 = 3 * (RULES4 | RULES6);
+/// And for which families there is a longest packet.
+const LONGEST4: u8 = 1 << 6;
+const LONGEST6: u8 = 1 << 7;
+const LONGEST: u8 = LONGEST4 | LONGEST6;
 const ROUTE4: u32 = 4;
 const ROUTE6: u32 = 5;
+
+/// The lower bound; 0 is none.
+fn least(one: u16, other: u16) -> u16 {
+    match (one, other) {
+        (0, bound) | (bound, 0) => bound,
+        _ => one.min(other),
+    }
+}
 
 fn valid(reason: u8) -> bool {
     (1..REASONS as u8).contains(&reason)
@@ -278,7 +296,8 @@ pub(super) struct RawHead {
 impl RawHead {
     /// The same with the decision in this place, 1 or 2.
     pub(super) fn at(self, slot: u8) -> RawHead {
-        let reverse_path = (self.reverse_path & FILTER) | ((self.reverse_path & !FILTER) * slot);
+        let decision = (self.reverse_path & DECISION) * slot;
+        let reverse_path = self.reverse_path & !DECISION | decision;
         RawHead { reverse_path, ..self }
     }
 
@@ -294,10 +313,7 @@ impl RawHead {
             connections: (self.connections & 3).max(other.connections & 3)
                 | (self.connections & 12).max(other.connections & 12)
                 | first(other.connections >> 4, self.connections >> 4) << 4,
-            longest: match (self.longest, other.longest) {
-                (0, longest) | (longest, 0) => longest,
-                (one, two) => one.min(two),
-            },
+            longest: least(self.longest, other.longest),
         }
     }
 }

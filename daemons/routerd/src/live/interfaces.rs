@@ -413,8 +413,8 @@ impl crate::sync::PortUpdates for Interfaces {
         }
     }
 
-    fn set_least_route_mtu(&mut self, mtu: Option<u32>) {
-        self.policies.least_route_mtu = mtu;
+    fn set_least_route_mtus(&mut self, mtus: [Option<u32>; 2]) {
+        self.policies.least_route_mtus = mtus;
         self.tell_policies();
     }
 

@@ -89,8 +89,9 @@ impl Candidate {
         })
     }
 
-    fn own_mtu4(&self) -> Option<u32> {
-        (!self.v6 && self.mtu > 0).then_some(self.mtu)
+    /// Its family and the MTU that it has of its own.
+    fn own_mtu(&self) -> Option<(bool, u32)> {
+        (self.mtu > 0).then_some((self.v6, self.mtu))
     }
 
     /// Whether a next-hop object says where packets go.
@@ -273,14 +274,14 @@ pub(super) struct Slots {
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     by_candidate: HashMap<Arc<Candidate>, u32>,
-    /// How many of them, of IPv4, have an MTU of their own.
-    mtus4: BTreeMap<u32, u32>,
+    /// How many of them have which MTU of their own, by family.
+    mtus: BTreeMap<(bool, u32), u32>,
 }
 
 impl Slots {
-    /// The least MTU that an IPv4 route has of its own.
-    pub(super) fn least_mtu4(&self) -> Option<u32> {
-        self.mtus4.keys().next().copied()
+    /// The least MTU that an IPv4 (or IPv6) route has of its own.
+    pub(super) fn least_mtu(&self, v6: bool) -> Option<u32> {
+        self.mtus.range((v6, 0)..=(v6, u32::MAX)).next().map(|((_, mtu), _)| *mtu)
     }
 
     /// The number of a candidate, new or known; unused until held.
@@ -289,8 +290,8 @@ impl Slots {
             return *known;
         }
         let candidate = Arc::new(candidate);
-        if let Some(mtu) = candidate.own_mtu4() {
-            *self.mtus4.entry(mtu).or_default() += 1;
+        if let Some(mtu) = candidate.own_mtu() {
+            *self.mtus.entry(mtu).or_default() += 1;
         }
         let slot = Slot { target: candidate.target(links), candidate: candidate.clone(), refs: 0 };
         let number = match self.free.pop() {
@@ -338,8 +339,8 @@ impl Slots {
         let entry = &mut self.slots[number as usize];
         if let Some(slot) = entry.take_if(|slot| slot.refs == 0) {
             self.by_candidate.remove(&slot.candidate);
-            if let Some(mtu) = slot.candidate.own_mtu4()
-                && let Entry::Occupied(mut count) = self.mtus4.entry(mtu)
+            if let Some(mtu) = slot.candidate.own_mtu()
+                && let Entry::Occupied(mut count) = self.mtus.entry(mtu)
             {
                 *count.get_mut() -= 1;
                 if *count.get() == 0 {

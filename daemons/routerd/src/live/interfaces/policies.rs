@@ -17,8 +17,8 @@ pub(super) struct Policies {
     pub(super) kernel_path: BTreeMap<PortId, KernelPolicy>,
     /// Reverse-path filters that IPv4 packets have to pass, by the link where they come in.
     pub(super) filtered: BTreeMap<u32, ReversePath>,
-    /// Longer packets of IPv4 may be too long for their route.
-    pub(super) least_route_mtu: Option<u32>,
+    /// Longer packets of IPv4, and of IPv6, may be too long for their route.
+    pub(super) least_route_mtus: [Option<u32>; 2],
 }
 
 impl Policies {
@@ -36,7 +36,9 @@ impl Policies {
         };
         let mut policy = by_port.get(&id).cloned()?;
         if path == PacketPath::Kernel {
-            self.least_route_mtu.into_iter().for_each(|mtu| policy.leave_longer(mtu));
+            for (v6, mtu) in [false, true].into_iter().zip(self.least_route_mtus) {
+                mtu.into_iter().for_each(|mtu| policy.leave_longer(v6, mtu));
+            }
             self.filter_of(link).into_iter().for_each(|strict| policy.filter_sources(strict));
         }
         Some(policy)

@@ -54,18 +54,18 @@ fn each_kind_of_route_has_its_target() {
 }
 
 #[test]
-fn the_least_mtu_of_ipv4_routes_is_known_while_there_is_one() {
+fn the_least_mtu_of_routes_is_known_while_there_is_one() {
     let (mut router, _) = started();
-    let least = |router: &Router| router.rib.least_route_mtu4();
+    let least = |router: &Router| router.rib.least_route_mtus();
     let route = |prefix, mtu| Route { mtu, ..via(prefix, 2, "10.0.0.2") };
     let (wide, narrow) = (route("198.51.100.0/24", 1400), route("203.0.113.0/24", 1300));
     router.apply(&[added(route("192.0.2.0/24", 0)), added(wide.clone()), added(narrow.clone())]);
     router.apply(&[added(Route { mtu: 1280, ..via("2001:db8:f::/48", 2, "2001:db8::2") })]);
-    assert_eq!(least(&router), Some(1300));
+    assert_eq!(least(&router), [Some(1300), Some(1280)]);
     router.apply(&[Event::RouteGone(narrow)]);
-    assert_eq!(least(&router), Some(1400));
+    assert_eq!(least(&router), [Some(1400), Some(1280)]);
     router.apply(&[Event::RouteGone(wide)]);
-    assert_eq!(least(&router), None);
+    assert_eq!(least(&router), [None, Some(1280)]);
 }
 
 #[test]
