@@ -67,6 +67,14 @@ fn forwarding(wires: &Wires, interface: &mut Interface) {
     interface.set_exits(&exits, &BTreeSet::from([exit])).expect("told the exits");
 }
 
+/// Packets that a driver had no room for when they were to leave by an interface: `/proc/net/dev`.
+fn refused(devices: &str, name: &str) -> u64 {
+    let mut lines =
+        devices.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    let count = lines.next().and_then(|line| line.split_whitespace().nth(11)?.parse().ok());
+    count.expect("an interface")
+}
+
 /// Numbers without a pattern (xorshift).
 fn random_from(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
@@ -129,7 +137,12 @@ fn nothing_is_reordered_or_lost_when_entries_change_their_cpu() {
     });
     let (took, interface) = (begun.elapsed(), &interface);
     let deadline = Instant::now() + Duration::from_secs(5);
-    let dropped = || interface.lanes().iter().map(|lane| lane.dropped).sum::<u64>();
+    let devices = "cat /proc/net/dev";
+    let dropped = || {
+        refused(&wires.in_generator(devices), "g0")
+            + interface.lanes().iter().map(|lane| lane.dropped).sum::<u64>()
+            + refused(&run(&format!("ip netns exec {} {devices}", wires.router)), "p1")
+    };
     while arrived.count.load(SeqCst) + dropped() < sent && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -64,8 +64,8 @@ impl Wires {
     }
 
     /// Runs a command among the generator's interfaces.
-    pub fn in_generator(&self, command: &str) {
-        run(&format!("ip netns exec {} {command}", self.generator));
+    pub fn in_generator(&self, command: &str) -> String {
+        run(&format!("ip netns exec {} {command}", self.generator))
     }
 
     /// The generator's socket on `g<pair>`.
