@@ -1,6 +1,8 @@
 //! The Debian package: built from this program, installed below a directory, and removed; its units, its container
 //! recipe, and what is refused to be released.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -234,6 +236,21 @@ fn a_release_of_something_else_than_the_tag_is_refused() {
         git(&["tag", tag, "--force"]);
         refused(tag, reason);
     }
+    // A step that fails leaves nothing that looks published.
+    told("## [Unreleased]\n## [1.2.4]\n- Much\n");
+    std::fs::write(at("Makefile"), "tools-solver tools-packages:\n").expect("a file");
+    for (name, text) in [("program", "exit 0"), ("packages", "mkdir -p $1; touch $1/part; exit 7")]
+    {
+        let path = at(&format!("scripts/{name}"));
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a file");
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("a mode");
+    }
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "A version that cannot be packed"]);
+    git(&["tag", "v1.2.4", "--force"]);
+    let release = Command::new("scripts/release").arg("v1.2.4").current_dir(place.path()).output();
+    assert_eq!(release.expect("sh runs").status.code(), Some(7));
+    assert!(at("target/published").exists() && !at("target/published/v1.2.4").exists());
 }
 
 /// What `systemd-analyze` finds in the units: nothing that it does not know, and no more exposure than that.

@@ -45,6 +45,7 @@ class Station:
     """One end of a link, by its interface in a network namespace."""
 
     def __init__(self, namespace, interface):
+        self.name = f"{interface} in {namespace}"
         with inside(namespace):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
@@ -65,7 +66,7 @@ class Station:
                 if error.errno != 105:  # ENOBUFS
                     return False
                 time.sleep(0.001)
-        raise RuntimeError("an interface takes no frames")
+        raise RuntimeError(f"{self.name} takes no frame of {len(frame)} bytes: {frame.hex()}")
 
     def receive(self):
         """All frames that are there, with the tag that the kernel keeps beside them put back."""

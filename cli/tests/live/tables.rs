@@ -240,8 +240,16 @@ fn captures_are_filtered_and_see_what_leaves_and_what_is_dropped() {
     assert_eq!(frames.len(), 20);
     assert!(frames.iter().all(|frame| to(frame) == [10, 102, 0, 7]), "{frames:?}");
     let frames = captured(&lab, &router, &["p0", "--dropped=no_route"]);
+    // A .pcapng says which port it was and what was asked for (option 2: the interface's name; 1: a comment).
+    let named = lab.directory.join("named.pcapng").display().to_string();
+    let socket = router.socket.display().to_string();
+    let asked = ["--socket", &socket, "-w", &named, "--count", "2", "--dropped=no_route"];
+    must(&binary(), &[&["router", "capture", "p0"][..], &asked].concat());
+    let bytes = std::fs::read(&named).expect("a capture");
+    let says = |option: &[u8]| bytes.windows(option.len()).any(|window| window == option);
+    assert!(says(b"\x02\x00\x02\x00p0\x00\x00") && says(b"dropped by the router: no_route"));
     // A port that there is not, a reason that there is not: declined, and what was there stays.
-    let (file, socket) = (lab.directory.join("declined.pcap"), router.socket.display().to_string());
+    let file = lab.directory.join("declined.pcap");
     let path = file.display().to_string();
     for wrong in [&["p9"][..], &["p0", "--dropped=boredom"]] {
         let fixed = ["router", "capture", "--socket", &socket, "-w", &path];
