@@ -20,7 +20,7 @@ PING_SECONDS = 0.02
 # The sender's CPU is another than that which forwards: packets are steered to it (RPS).
 STEERED, SENDER, FORWARDER = "steered", 0, 1
 # Programs in the driver run where the driver polls, whatever is steered.
-STEERABLE = ("kernel", "ebb")
+STEERABLE = ("kernel", "tc", "straight", "ebb")
 # Of either host; ethtool's names of what the kernel's guides switch on for forwarding.
 TUNED = ["gro", "on", "rx-udp-gro-forwarding", "on", "rx-gro-list", "on"]
 PLAIN = ["gro", "off", "rx-udp-gro-forwarding", "off", "rx-gro-list", "off"]
@@ -28,6 +28,8 @@ CONTENDERS = {
     "kernel": "the kernel alone",
     "tuned": "the same, GRO for forwarded UDP",
     "xdp": "an XDP program with bpf_fib_lookup",
+    "tc": "a program in traffic control with bpf_fib_lookup",
+    "straight": "the same without a look-up: the least that forwarding there costs",
     "ebb": "ebb, path = \"auto\"",
     "driver": "ebb, path = \"kernel\", xdp = \"native\", a second CPU when one is full",
     "workers": "ebb, path = \"worker\", 1 worker",
@@ -39,10 +41,13 @@ class Scene(Apart):
 
     def furnish(self):
         super().furnish()
+        ways = []
         for side, (space, host) in enumerate(zip(self.spaces, HOSTS)):
             mac = json.loads(self.inside(space, "ip", "-j", "link", "show", host))[0]["address"]
             self.inside(self.router, "ip", "neighbour", "add", f"10.255.{side}.2", "lladdr", mac,
                         "dev", f"p{side}", "nud", "permanent")
+            port = json.loads(self.inside(self.router, "ip", "-j", "link", "show", f"p{side}"))[0]["ifindex"]
+            ways += [f"-DOUT{side}={port}", f"-DHOST{side}=0x{mac.replace(':', ',0x')}"]
         self.inside(self.router, "ip", "route", "add", BEHIND, "via", FAR)
         self.own_mac = json.loads(self.inside(self.spaces[0], "ip", "-j", "link", "show", HOSTS[0]))[0]["address"]
         self.mac = json.loads(self.inside(self.router, "ip", "-j", "link", "show", "p0"))[0]["address"]
@@ -51,12 +56,12 @@ class Scene(Apart):
         sources = os.path.join(os.path.dirname(os.path.dirname(__file__)), "forwarding")
         run("cc", "-O2", "-Wall", "-Werror", "-o", self.paced, os.path.join(sources, "paced.c"))
         headers = f"-I/usr/include/{run('cc', '-dumpmachine').strip()}"
-        run("clang", "-O2", "-g", "-target", "bpf", headers, "-c", os.path.join(sources, "peers.bpf.c"), "-o", self.program)
-        self.take_udp(self.spaces[1], HOSTS[1])
+        run("clang", "-O2", "-g", "-target", "bpf", headers, *ways, "-c", os.path.join(sources, "peers.bpf.c"), "-o", self.program)
+        self.take(self.spaces[1], HOSTS[1])
 
-    def take_udp(self, space, interface):
+    def take(self, space, interface, section="tc"):
         self.inside(space, "tc", "qdisc", "add", "dev", interface, "clsact")
-        self.inside(space, "tc", "filter", "add", "dev", interface, "ingress", "bpf", "da", "obj", self.program, "sec", "tc")
+        self.inside(space, "tc", "filter", "add", "dev", interface, "ingress", "bpf", "da", "obj", self.program, "sec", section)
 
     def arrived(self):
         """Packets that have come to the far host, super-frames counted by their packets."""
@@ -66,7 +71,7 @@ class Scene(Apart):
     def put(self, name):
         """Puts a contender in its place and returns what takes it away."""
         if name == "dropped":
-            self.take_udp(self.router, "p0")
+            self.take(self.router, "p0")
             return lambda: self.inside(self.router, "tc", "qdisc", "delete", "dev", "p0", "clsact")
         if name == "tuned":
             self.features(TUNED)
@@ -76,6 +81,11 @@ class Scene(Apart):
             self.aggregate("on")
             self.programs(["obj", self.program, "sec", "xdp"])
             return lambda: (self.programs(["off"]), self.aggregate("off"))
+        if name in ("tc", "straight"):
+            section = "tc_ask" if name == "tc" else "tc_straight"
+            for port in ("p0", "p1"):
+                self.take(self.router, port, section)
+            return lambda: [self.inside(self.router, "tc", "qdisc", "delete", "dev", port, "clsact") for port in ("p0", "p1")]
         if name == "driver":
             self.aggregate("on")
             router = self.router_on("kernel", "native")
@@ -197,11 +207,12 @@ def report(raw, contenders, rates, rounds):
             ratio = [ours / theirs["arrived"] * theirs["seconds"] * 1e6 for ours, theirs in zip(mpps, raw["kernel"][load])]
             summary.setdefault(f"{key}_mpps", {})[name] = spread(mpps)
             summary.setdefault(f"{key}_of_kernel", {})[name] = spread(ratio)
+            told = words
             if load == STEERED:
                 each = [one["woken"] / max(one["sent"], 1) for one in raw[name][load]]
                 summary.setdefault("steered_woken_a_packet", {})[name] = spread(each)
-                words += f" ({statistics.median(each):.2f} interrupts a packet)"
-            rows.append([f"{title}: {words}", None, statistics.median(mpps), statistics.median(ratio), None, None, None])
+                told += f" ({statistics.median(each):.2f} interrupts a packet)"
+            rows.append([f"{title}: {told}", None, statistics.median(mpps), statistics.median(ratio), None, None, None])
     for name in (name for name in contenders if name in STEERABLE):
         # The sender's own work is on the same CPU.
         alone = beyond(raw, name)
