@@ -128,8 +128,10 @@ class Lab:
         batch = ["link set lo up"]
         for port in PORTS:
             near, far = f"p{port}", f"h{port}"
+            # One has an index as on hosts that have made and lost many interfaces.
+            index = ["index", "70000"] if port == "c" else []
             command(
-                "ip", "-n", self.router, "link", "add", near, "address", ROUTER_MAC[port],
+                "ip", "-n", self.router, "link", "add", near, *index, "address", ROUTER_MAC[port],
                 "mtu", str(MTU[port]), "type", "veth",
                 "peer", "name", far, "netns", self.hosts, "address", HOST_MAC[port],
             )

@@ -21,8 +21,8 @@ static long (*send_to_peer)(__u32 index, __u64 flags) = (void *)BPF_FUNC_redirec
 // The next program of the hook, then the stack (TC_ACT_UNSPEC of older headers).
 #define TCX_NEXT -1
 
-// In `exits`: through the interface, with its queueing discipline; or straight into what its peer in another
-// namespace receives.
+// In `near_exits` and `exits`: through the interface, with its queueing discipline; or straight into what its peer in
+// another namespace receives.
 #define EXIT_DEVICE 1
 #define EXIT_PEER 2
 
@@ -106,12 +106,13 @@ INLINE __u32 unpadded(const struct ethernet *eth, const void *end, int four)
 	return (const void *)(v6 + 1) > end ? 0 : sizeof(*eth) + sizeof(*v6) + NET16(v6->payload_length);
 }
 
-// Whether the kernel takes a source for nobody's (RFC 1812 section 5.3.7), or it is the router's own.
+// Whether the kernel takes a source for nobody's (RFC 1812 section 5.3.7). `route` has seen that it is not the router's
+// own, nor that of a loopback.
 INLINE int odd_source4(__u32 source)
 {
 	__u8 first = source;
 
-	return first == 0 || first == 127 || first >= 224 || is_local4(source);
+	return first == 0 || first >= 224;
 }
 
 INLINE int odd6(const __u16 *address)
@@ -308,6 +309,21 @@ INLINE int is_for_vlan(const struct __sk_buff *skb)
 	return vlan && skb->vlan_proto == NET16(0x8100) && !vlans.every && is_served(vlan);
 }
 
+// How packets may leave by an interface; 0: they may not.
+INLINE __u32 exit_by(__u32 index)
+{
+	__u64 key = index;
+	__u8 *exit;
+
+	if (LIKELY(index < NEAR)) {
+		// The compiler knows the bound, and Linux 6.1 forgets it.
+		asm volatile("" : "+r"(key));
+		return near_exits[key & (NEAR - 1)];
+	}
+	exit = map_lookup(&exits, &key);
+	return exit ? *exit : 0;
+}
+
 // The program's verdict, 0: the packet is the network stack's. `connected`: the functions of the kernel are to be had that
 // know connections. `tagged`: it stands where a VLAN interface's packets enter the stack.
 // `told`: nothing is done, it is told what would be.
@@ -319,8 +335,7 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 	struct bpf_fib_lookup fib = {};
 	struct crossing to;
 	int four, way, straight, how = 0, ruled = 0;
-	__u32 hash, length, vlan = 0, reverse_path = policies.reverse_path;
-	__u8 *exit;
+	__u32 hash, length, exit, vlan = 0, reverse_path = policies.reverse_path;
 
 	if (tagged) {
 		__u64 key = skb->ifindex;
@@ -382,7 +397,7 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 		told->exit = fib.ifindex;
 	if (UNLIKELY(way != WHY_FORWARDED))
 		return leave(cpu, FOR_KERNEL, told, way);
-	exit = map_lookup(&exits, &fib.ifindex);
+	exit = exit_by(fib.ifindex);
 	if (UNLIKELY(!exit))
 		return leave(cpu, FOR_KERNEL, told, WHY_EXIT);
 	if (connected && UNLIKELY(ruled) && !to.marked &&
@@ -408,7 +423,7 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
 	cpu->forwarded_bytes += skb->len;
 	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
-	straight = *exit == EXIT_PEER && !(four ? policies.longest4 : policies.longest6);
+	straight = exit == EXIT_PEER && !(four ? policies.longest4 : policies.longest6);
 	if (straight)
 		return send_to_peer(fib.ifindex, 0);
 	if (four)

@@ -233,7 +233,9 @@ struct {
 } vlan_interfaces SEC(".maps");
 
 // How packets may leave that `forward` sends, by the interface's index: EXIT_DEVICE or EXIT_PEER. Ports, and the VLAN
-// interfaces on them.
+// interfaces on them. Those with a low index are read without a look-up.
+#define NEAR 4096
+__u8 near_exits[NEAR] SEC(".data.exits");
 struct {
 	int (*type)[BPF_MAP_TYPE_HASH];
 	int (*map_flags)[BPF_F_NO_PREALLOC];

@@ -13,7 +13,7 @@ use super::connections;
 use super::device::Device;
 use super::interface::MTU_WHOLE;
 use super::link::Link;
-use super::program::{FORWARD, IN_DRIVER, OBJECT, PacketsGo, Program, Work, broken, refused};
+use super::program::{FORWARD, IN_DRIVER, NEAR, OBJECT, PacketsGo, Program, Work, broken, refused};
 use super::test_run::{TestRun, XdpContext};
 use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device, sys};
 use crate::Fence;
@@ -144,11 +144,17 @@ impl Program {
         for index in drivers.iter().filter(|index| !present.contains(index)) {
             self.driver_exits.insert(*index, *index, None, 0).map_err(broken)?;
         }
+        let mut near = [0; NEAR];
+        for (index, exit) in wanted.range(..NEAR as u32) {
+            near[*index as usize] = *exit as u8;
+        }
+        self.near_exits.set(0, near, 0).map_err(broken)?;
+        let far = |index: &u32| *index >= NEAR as u32 && wanted.contains_key(index);
         let present = self.exits.keys().collect::<Result<Vec<u32>, _>>().map_err(broken)?;
-        for gone in present.iter().filter(|index| !wanted.contains_key(index)) {
+        for gone in present.iter().filter(|index| !far(index)) {
             self.exits.remove(gone).map_err(broken)?;
         }
-        for (index, exit) in wanted {
+        for (index, exit) in wanted.range(NEAR as u32..) {
             self.exits.insert(index, *exit as u8, 0).map_err(broken)?;
         }
         Ok(())

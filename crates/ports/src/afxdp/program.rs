@@ -41,6 +41,9 @@ const WHOLE: &str = "steer";
 /// The program for packets that may lie in several.
 const PIECES: &str = "steer_frags";
 
+/// `NEAR` of `bpf/state.h`.
+pub(super) const NEAR: usize = 4096;
+
 /// The program of the kernel path, and that in a card's driver.
 pub(super) const FORWARD: &str = "forward";
 pub(super) const FORWARD_TAGGED: &str = "forward_tagged";
@@ -70,6 +73,7 @@ pub(super) struct Program {
     /// Where its program stands, or is to.
     pub(super) in_driver: bool,
     pub(super) tagged: Tagged,
+    pub(super) near_exits: Array<MapData, [u8; NEAR]>,
     pub(super) exits: HashMap<MapData, u32, u8>,
     pub(super) driver_exits: DevMapHash<MapData>,
     pub(super) spread: Spread,
@@ -287,6 +291,7 @@ impl Program {
             policies: map(&mut ebpf, ".data.policies"),
             policy_vlans: map(&mut ebpf, "policy_vlans"),
             prefixes: map(&mut ebpf, "policy_prefixes"),
+            near_exits: map(&mut ebpf, ".data.exits"),
             exits: map(&mut ebpf, "exits"),
             driver_exits: map(&mut ebpf, "driver_exits"),
             spread: Spread::of(&mut ebpf, queues)?,
