@@ -163,12 +163,41 @@ fn tables_are_kept_and_written_compactly() {
     let vain = ebb(&["route", "home", "--keep", "--with", "nue"], folder);
     assert_eq!(status(&vain), 2);
     assert!(String::from_utf8_lossy(&vain.stderr).contains("--with: has no effect"), "{vain:?}");
+    let hosts = ebb(&["route", "home", "--keep", "--hosts", "2"], folder);
+    assert_eq!(status(&hosts), 2);
+    assert!(String::from_utf8_lossy(&hosts.stderr).contains("--hosts: has no effect"), "{hosts:?}");
     let none = ebb(&["route", "pods:4", "--keep"], folder);
     assert_eq!(status(&none), 2);
     assert!(
         String::from_utf8_lossy(&none.stderr).contains("pods:4: no such directory"),
         "{none:?}"
     );
+}
+
+/// A number of hosts that would change nothing is refused, whatever is routed, converted or simulated.
+#[test]
+fn hosts_per_switch_change_the_fabric_or_are_refused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let folder = folder.path();
+    let graph = "<graphml><graph edgedefault=\"undirected\"><node id=\"a\"/><node id=\"b\"/>\
+                 <edge source=\"a\" target=\"b\"/></graph></graphml>";
+    std::fs::write(folder.join("pair.graphml"), graph).expect("written");
+    assert_eq!(status(&ebb(&["route", "pair.graphml", "--hosts", "3", "--out", "t"], folder)), 0);
+    let convert = ["convert", "pair.graphml", "--to", "ibnetdiscover", "--hosts", "3"];
+    let written = ebb(&convert, folder);
+    assert_eq!(String::from_utf8_lossy(&written.stdout).matches("\nCa\t").count(), 6);
+    let listed = ["convert", "t/ibnetdiscover.txt", "--to", "graphml", "--hosts", "2"];
+    for arguments in [
+        &["route", "torus:4x4", "--hosts", "2"][..],
+        &["route", "t", "--hosts", "3"],
+        &["route", "t", "--keep", "--hosts", "1"],
+        &["convert", "torus:4x4", "--to", "ibsim", "--hosts", "1"],
+        &listed,
+    ] {
+        let refused = ebb(arguments, folder);
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(status(&refused) == 2 && message.contains("has no effect"), "{message}");
+    }
 }
 
 /// What another run left would be judged together with what this one wrote.

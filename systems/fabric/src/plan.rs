@@ -21,10 +21,8 @@ use crate::walk;
 pub struct Problem {
     /// A generated fabric such as `torus:4x4`, or a file.
     pub topology: String,
-    /// Hosts on each switch of a GraphML file.
-    #[serde(default = "Problem::default_hosts_per_switch")]
-    #[schema(default = 1)]
-    pub hosts_per_switch: u32,
+    /// Hosts on each switch of a graph that says nothing of hosts, 1 unless stated.
+    pub hosts_per_switch: Option<u32>,
     /// The routing function.
     #[serde(default = "Problem::default_routing")]
     #[schema(choices = routing::words(), default = "up-down")]

@@ -15,10 +15,8 @@ struct Scenario {
     topology: String,
     /// The format to write.
     to: Format,
-    /// Hosts on each switch of a graph that has none.
-    #[serde(default = "Scenario::default_hosts")]
-    #[schema(default = 1)]
-    hosts: u32,
+    /// Hosts on each switch of a graph that says nothing of hosts, 1 unless stated.
+    hosts: Option<u32>,
 }
 
 impl Check for Scenario {}
@@ -72,7 +70,8 @@ fn run(
     _progress: &dyn Progress,
 ) -> Result<Report, StudyError> {
     let scenario: Scenario = document.read_described()?;
-    let (topology, mut notes) = files::topology(files, &scenario.topology, scenario.hosts, seed)?;
+    let (name, hosts) = (&scenario.topology, scenario.hosts);
+    let (topology, mut notes) = files::topology((document, files), name, hosts, seed)?;
     let words = match scenario.to {
         Format::Ibnetdiscover => ibnetdiscover::write(&topology),
         Format::Graphml => graphml::write(&topology),

@@ -1,12 +1,12 @@
 //! The files of a directory, plain or packed, and fabrics by file or name.
 
-use ebb_scenario::{Files, ScenarioError};
+use ebb_scenario::{Document, Files, Invalid, ScenarioError};
 use ebb_study::StudyError;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use crate::format::set::{self, Unloadable};
-use crate::format::{Malformed, shape};
+use crate::format::{Malformed, shape_with_hosts};
 use crate::topology::named;
 use crate::{Fabric, Topology};
 
@@ -44,14 +44,18 @@ pub(super) fn fabric(files: &dyn Files, folder: &str) -> Result<Fabric, StudyErr
 }
 
 /// Reads a fabric's shape: a directory of tables, a file of any format of shapes, or the name of
-/// a generated one. Switches of graphs without hosts get `hosts` each. What is to be said of it, too.
+/// a generated one. Switches of graphs without hosts get `hosts` each, which is refused where it would change
+/// nothing. What is to be said of it, too.
 pub(super) fn topology(
-    files: &dyn Files,
+    (document, files): (&Document, &dyn Files),
     what: &str,
-    hosts: u32,
+    hosts: Option<u32>,
     seed: u64,
 ) -> Result<(Topology, Vec<String>), StudyError> {
     if named::is_name(what) {
+        if hosts.is_some() {
+            return Err(document.fault(named::vain_hosts("hosts")).into());
+        }
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let topology = named::generate(what, &mut rng).map_err(StudyError::whole)?;
         return Ok((topology, Vec::new()));
@@ -66,7 +70,10 @@ pub(super) fn topology(
         }
         Err(error) => return Err(error.into()),
     };
-    let topology = shape(&name, &bytes, hosts)?;
+    let topology = shape_with_hosts(&name, &bytes, hosts)?.ok_or_else(|| {
+        let what = format!("has no effect: {name} says itself which hosts there are");
+        document.fault(Invalid::new("hosts", what, "leave it out"))
+    })?;
     let notes = topology.notes().iter().map(|note| format!("{name}: {note}")).collect();
     Ok((topology, notes))
 }

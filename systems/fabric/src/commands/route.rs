@@ -28,10 +28,8 @@ struct Scenario {
     lanes: u8,
     /// Root of up-down, by name or GUID.
     root: Option<String>,
-    /// Hosts on each switch of a GraphML file that has none.
-    #[serde(default = "Scenario::default_hosts")]
-    #[schema(default = 1)]
-    hosts: u32,
+    /// Hosts on each switch of a graph that says nothing of hosts, 1 unless stated; not with `keep`.
+    hosts: Option<u32>,
     /// Begin with the tables in the directory TOPOLOGY, whatever function made them, and change only entries
     /// whose paths crossed links that are off; these go off in the order of `off`.
     #[serde(default)]
@@ -43,7 +41,12 @@ struct Scenario {
 
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
-        for (field, stated) in [("with", self.with.is_some()), ("root", self.root.is_some())] {
+        let stated = [
+            ("with", self.with.is_some()),
+            ("root", self.root.is_some()),
+            ("hosts", self.hosts.is_some()),
+        ];
+        for (field, stated) in stated {
             let message = "has no effect on tables that are kept";
             Invalid::unless(!(self.keep && stated), field, message, "leave out it or `keep`")?;
         }
@@ -108,7 +111,7 @@ fn run(
     };
     let (topology, notes) = match &given {
         Some(fabric) => (fabric.topology.clone(), fabric.topology.notes().to_vec()),
-        None => files::topology(files, &scenario.topology, scenario.hosts, seed)?,
+        None => files::topology((document, files), &scenario.topology, scenario.hosts, seed)?,
     };
     let links: Result<Vec<Link>, _> =
         scenario.off.iter().map(|end| topology.link_called(end)).collect();

@@ -56,6 +56,26 @@ pub fn shape(file: &str, bytes: &[u8], hosts_per_switch: u32) -> Result<Topology
     }
 }
 
+/// Hosts on each switch of a graph that says nothing of hosts, unless somebody says how many.
+pub const HOSTS_PER_SWITCH: u32 = 1;
+
+/// As [`shape`], where somebody may have stated the number of hosts per switch. A number that changes nothing,
+/// because the file says itself which hosts there are, is `Ok(None)`.
+///
+/// # Errors
+/// When the file is malformed.
+pub fn shape_with_hosts(
+    file: &str,
+    bytes: &[u8],
+    stated: Option<u32>,
+) -> Result<Option<Topology>, Malformed> {
+    let topology = shape(file, bytes, stated.unwrap_or(HOSTS_PER_SWITCH))?;
+    let same = |hosts: u32| {
+        shape(file, bytes, hosts.wrapping_add(1)).is_ok_and(|other| other == topology)
+    };
+    Ok((!stated.is_some_and(same)).then_some(topology))
+}
+
 /// Bytes without the mark of UTF-8 at their beginning.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)

@@ -27,10 +27,8 @@ pub struct Scenario {
     /// A directory with the first fabric and its tables in OpenSM's formats.
     #[serde(default)]
     pub tables: Option<String>,
-    /// Hosts on each switch of a GraphML file.
-    #[serde(default = "Scenario::default_hosts_per_switch")]
-    #[schema(default = 1)]
-    pub hosts_per_switch: u32,
+    /// Hosts on each switch of a graph that says nothing of hosts, 1 unless stated; not with `tables`.
+    pub hosts_per_switch: Option<u32>,
     /// Every host gets 2^lmc addresses; folders of tables say it themselves.
     #[serde(default)]
     #[schema(most = 7)]
@@ -232,6 +230,8 @@ impl Scenario {
         let lmc = self.lmc == 0 || self.tables.is_none();
         let what = "cannot be combined with tables";
         Invalid::unless(lmc, "lmc", what, "remove it")?;
+        let hosts = self.hosts_per_switch.is_none() || self.tables.is_none();
+        Invalid::unless(hosts, "hosts_per_switch", what, "remove it")?;
         let first = self.traffic.multipath == Multipath::First;
         let steady = self.changes.is_empty() && self.regulator.is_none();
         let what = "needs tables that do not change";
@@ -261,10 +261,13 @@ fn scheme(name: &str) -> &'static dyn Scheme {
 pub(crate) fn fabric(
     document: &Document,
     files: &dyn Files,
-    (name, hosts): (&str, u32),
+    (name, hosts): (&str, Option<u32>),
     seed: u64,
 ) -> Result<Topology, SimulateError> {
     if named::is_name(name) {
+        if hosts.is_some() {
+            return Err(document.fault(named::vain_hosts("hosts_per_switch")).into());
+        }
         let made = named::generate(name, &mut Seed(seed).stream("topology"));
         return made.map_err(|error| {
             document.fault(Invalid::new("topology", error.to_string(), named::FORMS)).into()
@@ -274,7 +277,11 @@ pub(crate) fn fabric(
         let remedy = format!("use a file, or one of: {}", named::FORMS);
         document.fault(Invalid::new("topology", error.to_string(), remedy))
     })?;
-    Ok(crate::format::shape(name, &bytes, hosts)?)
+    let topology = crate::format::shape_with_hosts(name, &bytes, hosts)?;
+    topology.ok_or_else(|| {
+        let what = format!("has no effect: {name} says itself which hosts there are");
+        document.fault(Invalid::new("hosts_per_switch", what, "leave it out")).into()
+    })
 }
 
 /// What a scenario's folders give.

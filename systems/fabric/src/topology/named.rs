@@ -1,5 +1,6 @@
 //! Generated fabrics by name: what a user types where a file could stand.
 
+use ebb_scenario::Invalid;
 use rand::Rng;
 
 use super::dragonfly::Dragonfly;
@@ -16,6 +17,12 @@ pub const FORMS: &str = "torus:8x8[,hosts=1]  mesh:4x4x4[,hosts=1]  tree:ARITYxL
 pub fn is_name(word: &str) -> bool {
     let kinds = ["torus:", "mesh:", "tree:", "pods:", "dragonfly:", "random:"];
     kinds.iter().any(|kind| word.starts_with(kind))
+}
+
+/// Why a number of hosts beside the name of a generated fabric is refused.
+pub(crate) fn vain_hosts(field: &str) -> Invalid {
+    let what = "has no effect on a generated fabric";
+    Invalid::new(field, what, "say it in the name, for example torus:8x8,hosts=2")
 }
 
 /// Makes the fabric a name such as `torus:8x8,hosts=2` stands for; see [`FORMS`]. Only `random`
