@@ -9,9 +9,9 @@
 //!
 //! Time is measured in windows, demand in what one link carries during a window: 1 fills it.
 
-#[cfg(feature = "solver")]
 pub mod bound;
 pub mod coflow;
+mod dearest;
 pub mod demand;
 pub mod energy;
 pub mod experiments;

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use ebb_des::Seed;
-#[cfg(feature = "solver")]
-use ebb_lp::LpError;
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table, Timeline, Timelines, Track};
 use ebb_scenario::{Check, Described, Document, Files, Invalid, Progress, ScenarioError};
 use ebb_study::StudyError;
 
+use crate::bound::bound;
 use crate::coflow;
 use crate::schedulers::{self, Detour, Scheduler};
 use crate::{Demand, Schedule, Window};
@@ -42,7 +41,7 @@ pub struct Problem {
     #[serde(default = "Problem::default_packet_share")]
     #[schema(least = 0, most = 1, default = 0.1)]
     pub packet_share: f64,
-    /// Whether to compute the bound, where the switch is small enough.
+    /// Whether to compute the bound, beyond 128 ports of what each port alone can carry.
     #[serde(default = "Problem::default_bound")]
     #[schema(default = true)]
     pub bound: bool,
@@ -134,7 +133,10 @@ impl Problem {
             let schedule = scheduler.schedule(&seen, window);
             results.insert(named.name(), Scheduled::new(scheduler, &demand, schedule, window));
         }
-        let bound = if self.bound { bound(&demand, window, progress)? } else { None };
+        let bound = match self.bound {
+            true => Some(bound(&demand, window, progress).ok_or(StudyError::Stopped)?.served),
+            false => None,
+        };
         Ok(Plan {
             ports: demand.ports(),
             delta: self.delta,
@@ -165,24 +167,6 @@ impl Check for Problem {
     }
 }
 
-#[cfg(feature = "solver")]
-fn bound(
-    demand: &Demand,
-    window: Window,
-    progress: &dyn Progress,
-) -> Result<Option<f64>, StudyError> {
-    match crate::bound::bound(demand, window, progress) {
-        Ok(bound) => Ok(Some(bound.served)),
-        Err(LpError::Interrupted) => Err(StudyError::Stopped),
-        Err(error) => Err(StudyError::failed(format!("the bound could not be computed: {error}"))),
-    }
-}
-
-#[cfg(not(feature = "solver"))]
-fn bound(_: &Demand, _: Window, _: &dyn Progress) -> Result<Option<f64>, StudyError> {
-    Ok(None)
-}
-
 /// What the schedulers made of a demand.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Plan {
@@ -196,8 +180,7 @@ pub struct Plan {
     pub demand_total: f64,
     /// Demand of the busiest input or output.
     pub busiest_port: f64,
-    /// No schedule of circuits serves a greater share directly; absent for large switches and
-    /// builds without the solver.
+    /// No schedule of circuits serves a greater share directly; absent where it is not asked for.
     pub bound: Option<f64>,
     /// By name.
     pub schedulers: BTreeMap<&'static str, Scheduled>,
@@ -290,8 +273,8 @@ impl Plan {
         report = report.table(table);
         if let Some(bound) = self.bound {
             report = report.text(format!(
-                "No schedule of circuits serves more than {:.1} % directly (by a linear program \
-                and the capacity of each port).",
+                "No schedule of circuits serves more than {:.1} % directly (by prices of \
+                each pair's traffic and the capacity of each port).",
                 100.0 * bound
             ));
         }

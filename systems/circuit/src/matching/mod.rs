@@ -10,9 +10,9 @@ pub use bits::Bipartite;
 /// An input or output without a partner.
 pub const FREE: usize = usize::MAX;
 
-/// From this number of ports on the heaviest matching is sought by bidding, whose sum is at least
+/// Up to this number of ports the heaviest matching is exactly that. Beyond it is sought by bidding, whose sum is at least
 /// that of the best less one part in [`bidding::STEPS`] of the heaviest entry per port.
-const BIDDING_FROM: usize = 129;
+pub const EXACT_MAX: usize = 128;
 
 /// Seeks permutations whose entries sum to the most: exactly up to 128 ports, nearly beyond. What it
 /// learns of a matrix makes it quicker at the next that is like it.
@@ -30,7 +30,7 @@ impl Heaviest {
 
     /// The permutation of this matrix and its sum. Entries are 0 or more, row by row.
     pub fn of(&mut self, matrix: &[f64]) -> (Vec<usize>, f64) {
-        let mut mates = if self.ports < BIDDING_FROM {
+        let mut mates = if self.ports <= EXACT_MAX {
             self.exact.assign(matrix).to_vec()
         } else {
             bidding::near(self.ports, matrix)

@@ -7,7 +7,7 @@ use crate::{Demand, Schedule, Window};
 /// Eclipse (Bojja Venkatakrishnan, Alizadeh and Viswanath, SIGMETRICS 2016): the next day is the
 /// matching and length whose gain per time, `sum min(length, left) / (length + delta)`, is
 /// greatest. Within a factor of the best schedule because gains only shrink (they are submodular).
-pub(super) struct Eclipse;
+pub(crate) struct Eclipse;
 
 /// Lengths nearer to each other than this ratio are tried once.
 const APART: f64 = 0.01;

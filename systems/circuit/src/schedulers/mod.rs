@@ -7,7 +7,9 @@ mod solstice;
 mod tms;
 mod two_hop;
 
+pub(crate) use eclipse::Eclipse;
 pub use hybrid::{Hybrid, packets};
+pub(crate) use round_robin::RoundRobin;
 pub use two_hop::{Detour, detours};
 
 use crate::{Demand, Schedule, Window};

@@ -4,7 +4,7 @@ use super::Scheduler;
 use crate::{Demand, Schedule, Window};
 
 /// Every input meets every other output for the same time, whatever the demand.
-pub(super) struct RoundRobin;
+pub(crate) struct RoundRobin;
 
 /// A slot is at least this many nights long: where the window is too short for everybody's turn,
 /// some are left out rather than all.

@@ -70,9 +70,8 @@ pub fn shape_with_hosts(
     stated: Option<u32>,
 ) -> Result<Option<Topology>, Malformed> {
     let topology = shape(file, bytes, stated.unwrap_or(HOSTS_PER_SWITCH))?;
-    let same = |hosts: u32| {
-        shape(file, bytes, hosts.wrapping_add(1)).is_ok_and(|other| other == topology)
-    };
+    let same =
+        |hosts: u32| shape(file, bytes, hosts.wrapping_add(1)).is_ok_and(|other| other == topology);
     Ok((!stated.is_some_and(same)).then_some(topology))
 }
 
