@@ -10,12 +10,15 @@ pub(super) struct Config {
     values: BTreeMap<String, String>,
     /// What is not honoured, in words.
     pub(super) remarks: Vec<String>,
+    /// What is asked for and not simulated.
+    pub(super) refused: Vec<ConfigError>,
 }
 
 impl Config {
-    /// Reads the file; what is known and not simulated is refused.
+    /// Reads the file; what is known and not simulated, or not known, is among what is refused.
     pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
-        let mut config = Config { values: BTreeMap::new(), remarks: Vec::new() };
+        let mut config =
+            Config { values: BTreeMap::new(), remarks: Vec::new(), refused: Vec::new() };
         for (line, statement) in statements(text) {
             let malformed = || ConfigError::Malformed { line, text: statement.clone() };
             let (name, value) = statement.split_once('=').ok_or_else(malformed)?;
@@ -24,7 +27,8 @@ impl Config {
                 return Err(malformed());
             }
             if key(name).is_none() {
-                return Err(ConfigError::Unknown { line, key: name.to_owned() });
+                config.refused.push(ConfigError::Unknown { line, key: name.to_owned() });
+                continue;
             }
             if config.values.insert(name.to_owned(), value.to_owned()).is_some() {
                 config
@@ -32,24 +36,25 @@ impl Config {
                     .push(format!("{name} is set twice: the value of line {line} is used"));
             }
         }
-        config.settle()?;
+        config.settle();
         Ok(config)
     }
 
     /// Refuses what is fixed and otherwise here, and notes what changes nothing.
-    fn settle(&mut self) -> Result<(), ConfigError> {
+    fn settle(&mut self) {
+        let mut refused = Vec::new();
         for (name, value) in &self.values {
             let known = key(name).expect("only known keys are kept");
             let alone = alone(value);
             match known.of {
                 Use::Read | Use::Unused => {}
                 Use::Only(only, _) if alone.is_some_and(|value| same(value, only)) => {}
-                Use::Only(_, meaning) => return Err(self.unsupported(name, meaning)),
+                Use::Only(_, meaning) => refused.push(self.unsupported(name, meaning)),
                 Use::Said(_) if alone.is_some_and(|value| same(value, known.default)) => {}
                 Use::Said(why) => self.remarks.push(format!("{name} = {value}: {why}")),
             }
         }
-        Ok(())
+        self.refused.append(&mut refused);
     }
 
     /// A value as written, BookSim 2's default if the file has none.

@@ -42,6 +42,26 @@ pub enum ConfigError {
         /// What is.
         remedy: &'static str,
     },
+    /// More than one thing.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<ConfigError>),
+}
+
+impl ConfigError {
+    /// Everything that is refused of a file, each once; the value where nothing is.
+    fn all<T>(refused: Vec<ConfigError>, value: Option<T>) -> Result<T, ConfigError> {
+        let mut each: Vec<ConfigError> = Vec::new();
+        refused.into_iter().for_each(|error| {
+            if !each.contains(&error) {
+                each.push(error);
+            }
+        });
+        match (each.len(), value) {
+            (0, Some(value)) => Ok(value),
+            (1, _) => Err(each.remove(0)),
+            _ => Err(ConfigError::Several(each)),
+        }
+    }
 }
 
 /// Whether a text is a configuration of BookSim 2 and not a scenario: its first statement is
@@ -60,28 +80,53 @@ pub fn is_config(text: &str) -> bool {
 /// ```
 ///
 /// # Errors
-/// When the text is no configuration, or asks for what is not simulated here.
+/// When the text is no configuration, or asks for what is not simulated here: all of it at once.
 pub fn to_toml(text: &str) -> Result<String, ConfigError> {
     let mut config = Config::parse(text)?;
-    let (packets, mean) = packets(&config)?;
+    let network = network::network(&config);
+    let mut refused = std::mem::take(&mut config.refused);
+    let mut check = |found: Result<(), ConfigError>| refused.extend(found.err());
+    let vcs_max = network.as_ref().map_or(8, |network| network.vcs_max);
+    let square = network.as_ref().is_ok_and(|network| network.square);
+    let network = network.map_err(|error| check(Err(error))).ok();
+    if network.is_some() {
+        check(traffic(&config, square).map(drop));
+    }
+    check(packets(&config).map(drop));
+    check(allocator(&config).map(drop));
+    check(limits(&config, vcs_max));
+    let text = match network.filter(|_| refused.is_empty()) {
+        Some(network) => Some(translated(&mut config, &network)?),
+        None => None,
+    };
+    ConfigError::all(refused, text)
+}
+
+/// Numbers that are simulated within limits only.
+fn limits(config: &Config, vcs_max: u64) -> Result<(), ConfigError> {
+    let vcs = if vcs_max == 8 { "1 to 8" } else { "1 to 4, as routers have so many ports" };
+    let held = "0 or 1: with more, BookSim 2 holds back other packets behind one that is being \
+        routed";
+    let one = "1: with more BookSim 2 ends by an assertion of its own";
+    let all = [
+        config.within("num_vcs", (1, vcs_max), vcs),
+        config.within("routing_delay", (0, 1), held),
+        config.within("vc_alloc_delay", (1, 1), one),
+        config.within("sw_alloc_delay", (1, 1), one),
+        config.within("alloc_iters", (1, 8), "1 to 8 rounds"),
+        config.within("credit_delay", (0, 64), "0 to 64 cycles"),
+        config.within("vc_buf_size", (1, 4096), "1 to 4096 flits"),
+    ];
+    ConfigError::all(all.into_iter().filter_map(Result::err).collect(), Some(()))
+}
+
+fn translated(config: &mut Config, network: &network::Network) -> Result<String, ConfigError> {
+    let (packets, mean) = packets(config)?;
     let rate = config.number("injection_rate", "a rate such as 0.1")?;
     let flits = config.get("injection_rate_uses_flits")? != "0";
     let load = if flits { rate } else { rate * mean };
-    let network = network::network(&config)?;
-    let traffic = traffic(&config, network.square)?;
-    let remedy =
-        if network.vcs_max == 8 { "1 to 8" } else { "1 to 4, as routers have so many ports" };
-    let vcs = config.within("num_vcs", (1, network.vcs_max), remedy)?;
-    let allocator = allocator(&config)?;
-    let held = "0 or 1: with more, BookSim 2 holds back other packets behind one that is being \
-        routed";
-    config.within("routing_delay", (0, 1), held)?;
-    let one = "1: with more BookSim 2 ends by an assertion of its own";
-    config.within("vc_alloc_delay", (1, 1), one)?;
-    config.within("sw_alloc_delay", (1, 1), one)?;
-    config.within("alloc_iters", (1, 8), "1 to 8 rounds")?;
-    config.within("credit_delay", (0, 64), "0 to 64 cycles")?;
-    config.within("vc_buf_size", (1, 4096), "1 to 4096 flits")?;
+    let traffic = traffic(config, network.square)?;
+    let (vcs, allocator) = (config.whole("num_vcs")?, allocator(config)?);
     let (warmup, sample) = (config.whole("warmup_periods")?, config.whole("sample_period")?);
     let samples_max = config.whole("max_samples")?.saturating_sub(warmup).max(3);
     let seed = config.seed()?;

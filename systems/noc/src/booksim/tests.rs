@@ -64,6 +64,22 @@ fn what_is_not_simulated_is_refused_by_name() {
     assert!(to_toml("").expect_err("no routing").to_string().contains("routing_function = none"));
 }
 
+#[test]
+fn all_that_is_refused_is_named_at_once() {
+    let text = "topology = fly; limit = 4; num_vcs = 16; input_speedup = 2; sw_allocator = pim; packet_size = {1,2};";
+    let error = to_toml(text).expect_err("refused").to_string();
+    for words in [
+        "topology = fly",
+        "unknown key `limit`",
+        "num_vcs = 16",
+        "input_speedup",
+        "pim",
+        "packet_size",
+    ] {
+        assert_eq!(error.matches(words).count(), 1, "{words} in {error}");
+    }
+}
+
 /// Lines of a network that changes with `key`, so that the key's value is looked at.
 fn around(key: &str) -> &'static str {
     match key {
