@@ -82,7 +82,7 @@ pub(super) const KEYS: &[Key] = &[
     key_of("vc_prioritize_empty", "0", Only("0", "full and empty channels are alike")),
     key_of("vc_priority_donation", "0", Only("0", "no priorities")),
     key_of("vc_shuffle_requests", "0", Only("0", "requests in the order of channels")),
-    key_of("hold_switch_for_packet", "0", Only("0", "the switch is allocated flit by flit")),
+    key_of("hold_switch_for_packet", "0", Read),
     key_of("input_speedup", "1", NO_SPEEDUP),
     key_of("output_speedup", "1", NO_SPEEDUP),
     key_of("routing_delay", "1", Read),

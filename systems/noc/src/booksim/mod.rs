@@ -93,6 +93,7 @@ pub fn to_toml(text: &str) -> Result<String, ConfigError> {
         check(traffic(&config, square).map(drop));
     }
     check(packets(&config).map(drop));
+    check(held_switch(&config));
     check(allocator(&config).map(drop));
     check(limits(&config, vcs_max));
     let text = match network.filter(|_| refused.is_empty()) {
@@ -100,6 +101,18 @@ pub fn to_toml(text: &str) -> Result<String, ConfigError> {
         None => None,
     };
     ConfigError::all(refused, text)
+}
+
+/// A switch that is held for a packet is given on with its tail: of packets of one flit it is held for none.
+fn held_switch(config: &Config) -> Result<(), ConfigError> {
+    let held = config.whole("hold_switch_for_packet")? > 0;
+    let single =
+        config.list("packet_size").is_some_and(|sizes| sizes.iter().all(|size| *size == 1.0));
+    if !held || single {
+        return Ok(());
+    }
+    let remedy = "a switch that is allocated flit by flit, or packets of one flit";
+    Err(config.unsupported("hold_switch_for_packet", remedy))
 }
 
 /// Numbers that are simulated within limits only.

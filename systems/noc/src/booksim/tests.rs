@@ -57,10 +57,13 @@ fn what_is_not_simulated_is_refused_by_name() {
         ("internal_speedup  = 1.0", "internal_speedup = 2.0", "no speedup"),
         ("num_vcs     = 4", "traffic = tornado", "`traffic = tornado`"),
         ("num_vcs     = 4", "num_vcs = many", "a whole number"),
+        ("max_samples = 10", "hold_switch_for_packet = 1", "or packets of one flit"),
     ] {
         let error = to_toml(&BASE.replace(from, to)).expect_err(to).to_string();
         assert!(error.contains(words), "{error}");
     }
+    let single = "topology = mesh; routing_function = dor; num_vcs = 4;";
+    assert_eq!(to_toml(single), to_toml(&format!("{single} hold_switch_for_packet = 1;")));
     assert!(to_toml("").expect_err("no routing").to_string().contains("routing_function = none"));
 }
 
@@ -74,7 +77,7 @@ fn all_that_is_refused_is_named_at_once() {
         "num_vcs = 16",
         "input_speedup",
         "pim",
-        "packet_size",
+        "`packet_size =",
     ] {
         assert_eq!(error.matches(words).count(), 1, "{words} in {error}");
     }
@@ -90,6 +93,9 @@ fn around(key: &str) -> &'static str {
         "use_noc_latency" => "topology = torus; routing_function = dim_order; num_vcs = 4;",
         "injection_rate_uses_flits" => {
             "topology = mesh; routing_function = dor; num_vcs = 4; packet_size = 5;"
+        }
+        "hold_switch_for_packet" => {
+            "topology = mesh; routing_function = dor; num_vcs = 4; packet_size = 2;"
         }
         "packet_size_rate" => {
             "topology = mesh; routing_function = dor; num_vcs = 4; packet_size = {{1,5}};"
