@@ -14,7 +14,7 @@ Examples:
   ebb trace convert 429.mcf.champsimtrace.xz mcf.ebbmem
   ebb trace convert lackey.log program.ebbmem --format lackey
 
-The formats are ChampSim's, valgrind lackey's, Dinero's, Ramulator's CPU traces and the compact one,
+The formats are ChampSim's, valgrind lackey's, Dinero's, Ramulator's, DynamoRIO's, gem5's and the compact one,
 plain or packed with gzip, xz or zstd. For a damaged trace the exit status is 2 and the
 first wrong byte is printed.")]
 pub struct Convert {
@@ -24,8 +24,8 @@ pub struct Convert {
     /// The compact trace
     #[arg(value_name = "OUT")]
     to: PathBuf,
-    /// champsim, cloudsuite, lackey, din, ramulator, ramulator-memory or compact [default: told from the name
-    /// and the first bytes]
+    /// champsim, cloudsuite, lackey, din, ramulator, ramulator-memory, dynamorio, gem5 or compact [default: told
+    /// from the name and the first bytes]
     #[arg(long)]
     format: Option<String>,
     /// References to skip at the beginning

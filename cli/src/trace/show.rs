@@ -23,8 +23,8 @@ pub struct Show {
     /// The trace
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// champsim, cloudsuite, lackey, din, ramulator, ramulator-memory or compact [default: told from the name
-    /// and the first bytes]
+    /// champsim, cloudsuite, lackey, din, ramulator, ramulator-memory, dynamorio, gem5 or compact [default: told
+    /// from the name and the first bytes]
     #[arg(long)]
     format: Option<String>,
     /// Print this many references instead, one per line

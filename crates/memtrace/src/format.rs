@@ -15,19 +15,25 @@ pub enum Format {
     Ramulator,
     /// Address and `R` or `W`, or `LD` or `ST` and address (Ramulator's and Ramulator 2's memory traces).
     RamulatorMemory,
+    /// Address, size, and `r`, `w` or an instruction (DynamoRIO's sample `memtrace_simple`).
+    DynamoRio,
+    /// Packets as messages of protocol buffers (gem5's communication monitors and memory probes).
+    Gem5,
     /// Ours.
     Compact,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 7] = [
+    pub const ALL: [Format; 9] = [
         Format::ChampSim,
         Format::CloudSuite,
         Format::Lackey,
         Format::Dinero,
         Format::Ramulator,
         Format::RamulatorMemory,
+        Format::DynamoRio,
+        Format::Gem5,
         Format::Compact,
     ];
 
@@ -40,6 +46,8 @@ impl Format {
             Format::Dinero => "din",
             Format::Ramulator => "ramulator",
             Format::RamulatorMemory => "ramulator-memory",
+            Format::DynamoRio => "dynamorio",
+            Format::Gem5 => "gem5",
             Format::Compact => "compact",
         }
     }
@@ -55,6 +63,9 @@ impl Format {
         let has = |part: &str| stem.split('.').any(|word| word == part);
         if start.starts_with(crate::compact::MAGIC) {
             return Format::Compact;
+        }
+        if start.starts_with(crate::packets::MAGIC) {
+            return Format::Gem5;
         }
         if has("cloudsuite") {
             return Format::CloudSuite;
@@ -81,6 +92,9 @@ fn textual(start: &[u8]) -> Format {
         let mut words =
             line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
         let Some(first) = words.next().filter(|first| !first.starts_with(b"#")) else { continue };
+        if first == b"Format:" || crate::text::dynamorio(line.trim_ascii_end()).is_some() {
+            return Format::DynamoRio;
+        }
         let memory = |word: &[u8]| matches!(word, b"R" | b"W" | b"LD" | b"ST");
         if memory(first) || words.clone().next().is_some_and(memory) {
             return Format::RamulatorMemory;

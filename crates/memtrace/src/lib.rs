@@ -17,6 +17,7 @@ mod champsim;
 pub mod compact;
 mod error;
 mod format;
+mod packets;
 mod reader;
 mod source;
 mod text;

@@ -4,8 +4,9 @@ use std::io::Read;
 
 use crate::champsim::ChampSim;
 use crate::compact::Unpacked;
+use crate::packets::Packets;
 use crate::source::Source;
-use crate::text::{Dinero, Lackey, Memory, Ramulator};
+use crate::text::{Dinero, DynamoRio, Lackey, Memory, Ramulator};
 use crate::{Access, Format, TraceError};
 
 /// The references of a trace, one after another.
@@ -23,6 +24,8 @@ enum How {
     Dinero(Dinero),
     Ramulator(Ramulator),
     Memory(Memory),
+    DynamoRio(DynamoRio),
+    Gem5(Packets),
     Compact(Box<Unpacked>),
 }
 
@@ -50,6 +53,8 @@ impl<'a> Reader<'a> {
             Format::Dinero => How::Dinero(Dinero::default()),
             Format::Ramulator => How::Ramulator(Ramulator::default()),
             Format::RamulatorMemory => How::Memory(Memory),
+            Format::DynamoRio => How::DynamoRio(DynamoRio::default()),
+            Format::Gem5 => How::Gem5(Packets::start(&mut source)?),
             Format::Compact => How::Compact(Box::new(Unpacked::start(&mut source)?)),
         };
         Ok(Reader { source, how, format, failed: false })
@@ -79,6 +84,8 @@ impl<'a> Reader<'a> {
             How::Lackey(how) => how.assumes(),
             How::Dinero(how) => how.assumes(),
             How::Memory(_) => true,
+            How::DynamoRio(how) => how.assumes(),
+            How::Gem5(how) => how.assumes(),
             How::ChampSim(_) | How::CloudSuite(_) | How::Ramulator(_) | How::Compact(_) => false,
         }
     }
@@ -89,6 +96,8 @@ impl<'a> Reader<'a> {
             How::ChampSim(how) | How::CloudSuite(how) => how.instructions_since(),
             How::Lackey(how) => how.instructions_since(),
             How::Dinero(how) => how.instructions_since(),
+            How::DynamoRio(how) => how.instructions_since(),
+            How::Gem5(how) => how.instructions_since(),
             How::Ramulator(_) | How::Memory(_) | How::Compact(_) => 0,
         }
     }
@@ -110,6 +119,8 @@ impl<'a> Reader<'a> {
             How::Dinero(how) => how.next(source),
             How::Ramulator(how) => how.next(source),
             How::Memory(how) => how.next(source),
+            How::DynamoRio(how) => how.next(source),
+            How::Gem5(how) => how.next(source),
             How::Compact(how) => how.next(source),
         };
         self.failed = next.is_err();

@@ -10,7 +10,7 @@ const LINE: u64 = 64;
 /// Instructions since the access before, and the line of the last fetch. As long as no fetch was met every
 /// access counts as an instruction.
 #[derive(Default)]
-struct Fetches {
+pub(crate) struct Fetches {
     instructions: u32,
     line: Option<u64>,
     /// Accesses that had to be taken for an instruction each.
@@ -18,8 +18,18 @@ struct Fetches {
 }
 
 impl Fetches {
+    /// Whether accesses had to be taken for an instruction each.
+    pub(crate) fn assumed(&self) -> bool {
+        self.assumed
+    }
+
+    /// Instructions since the last access.
+    pub(crate) fn since(&self) -> u64 {
+        u64::from(self.instructions)
+    }
+
     /// An instruction at `address`: an access if it leaves the line.
-    fn fetch(&mut self, address: u64, size: u16) -> Option<Access> {
+    pub(crate) fn fetch(&mut self, address: u64, size: u16) -> Option<Access> {
         self.instructions = self.instructions.saturating_add(1);
         let last = address.saturating_add(u64::from(size.max(1)) - 1) / LINE;
         if self.line == Some(address / LINE) && last == address / LINE {
@@ -29,7 +39,7 @@ impl Fetches {
         Some(self.access(Kind::Fetch, address, size))
     }
 
-    fn access(&mut self, kind: Kind, address: u64, size: u16) -> Access {
+    pub(crate) fn access(&mut self, kind: Kind, address: u64, size: u16) -> Access {
         let mut instructions = core::mem::take(&mut self.instructions);
         if self.line.is_none() {
             (instructions, self.assumed) = (1, true);
@@ -277,6 +287,59 @@ fn memory(line: &[u8]) -> Option<(Kind, u64)> {
     words.next().is_none().then_some((kind, address(place)?))
 }
 
+/// `0x00007f59c2d002d3:  5, call`, an instruction that uses the memory, and what it reads or writes,
+/// `0x00007ffeacab0ec8:  8, w`, under a line that begins with `Format:` (DynamoRIO's sample `memtrace_simple`).
+#[derive(Default)]
+pub(crate) struct DynamoRio {
+    fetches: Fetches,
+}
+
+impl DynamoRio {
+    pub(crate) fn assumes(&self) -> bool {
+        self.fetches.assumed
+    }
+
+    pub(crate) fn instructions_since(&self) -> u64 {
+        self.fetches.since()
+    }
+
+    pub(crate) fn next(&mut self, source: &mut Source<'_>) -> Result<Option<Access>, TraceError> {
+        loop {
+            let Some(line) = source.line()? else { return Ok(None) };
+            let length = line.len();
+            if length == 0 || line.starts_with(b"Format:") {
+                continue;
+            }
+            let Some((address, size, what)) = dynamorio(line) else {
+                let shown = shown(line);
+                let message = format!("`{shown}` is not of the form `0x7ffeacab0ec8:  8, w`");
+                return Err(source.fault_in_line(length, message));
+            };
+            let access = match what {
+                b"r" => self.fetches.access(Kind::Read, address, size),
+                b"w" => self.fetches.access(Kind::Write, address, size),
+                _ => match self.fetches.fetch(address, size) {
+                    Some(access) => access,
+                    None => continue,
+                },
+            };
+            return Ok(Some(access));
+        }
+    }
+}
+
+/// Address, size, and `r`, `w` or the name of an instruction.
+pub(crate) fn dynamorio(line: &[u8]) -> Option<(u64, u16, &[u8])> {
+    let colon = memchr::memchr(b':', line)?;
+    let address = hexadecimal(line[..colon].strip_prefix(b"0x")?)?;
+    let rest = line[colon + 1..].trim_ascii_start();
+    let comma = memchr::memchr(b',', rest)?;
+    let size = u16::try_from(decimal(&rest[..comma])?).ok()?;
+    let what = rest[comma + 1..].trim_ascii();
+    let named = |byte: &u8| byte.is_ascii_graphic();
+    (!what.is_empty() && what.iter().all(named)).then_some((address, size, what))
+}
+
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
 }
@@ -359,6 +422,26 @@ mod tests {
             access(Kind::Read, 256, 1, 1),
         ];
         assert_eq!(cpu, expected);
+    }
+
+    #[test]
+    fn dynamorio_tells_instructions_that_use_the_memory() {
+        let text = "Format: <data address>: <data size>, <(r)ead/(w)rite/opcode>\n\
+            0x00007f59c2d002d3:  5, call\n0x00007ffeacab0ec8:  8, w\n0x7f59c2d002d8:  3, mov\n0x10: 16, r\n";
+        let expected = vec![
+            access(Kind::Fetch, 0x7f59_c2d0_02d3, 1, 5),
+            access(Kind::Write, 0x7ffe_acab_0ec8, 0, 8),
+            access(Kind::Read, 0x10, 1, 16),
+        ];
+        assert_eq!(all(Format::DynamoRio, text), Ok(expected.clone()));
+        let detected = Reader::new("memtrace.ls.7.log", text.as_bytes(), None).expect("opens");
+        assert_eq!(detected.format(), Format::DynamoRio);
+        for wrong in
+            ["0x10: 8 r\n", "10:  8, r\n", "0x10: 65536, r\n", "0x10: 8,\n", "0x10: 8, a b\n"]
+        {
+            let error = all(Format::DynamoRio, wrong).expect_err(wrong).to_string();
+            assert!(error.starts_with("t: byte 0 (line 1): "), "{error}");
+        }
     }
 
     #[test]

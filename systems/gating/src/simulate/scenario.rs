@@ -74,7 +74,7 @@ pub struct Scenario {
     pub memory: MemorySettings,
 }
 
-fn formats() -> [(&'static str, &'static str); 7] {
+fn formats() -> [(&'static str, &'static str); 9] {
     Format::ALL.map(|format| (format.name(), ""))
 }
 
