@@ -15,7 +15,7 @@ class ConvertFabric:
 
     to: The format to write.
     topology: File, directory or name of a generated fabric.
-    hosts: Hosts on each switch of a graph that has none, at least 0, default 1.
+    hosts: Hosts on each switch of a graph that says nothing of hosts, 1 unless stated, at least 0.
     seed: Seed of all random numbers, at least 0.
     """
 

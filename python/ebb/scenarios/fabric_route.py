@@ -15,7 +15,8 @@ class RouteFabric:
 
     topology: File, directory or name of a generated fabric.
     compact: Write forwarding tables in a thirtieth of the space, as `lfts.hex`, default False.
-    hosts: Hosts on each switch of a GraphML file that has none, at least 0, default 1.
+    hosts: Hosts on each switch of a graph that says nothing of hosts, 1 unless stated; not with `keep`,
+        at least 0.
     keep: Begin with the tables in the directory TOPOLOGY, whatever function made them, and change only
         entries whose paths crossed links that are off; these go off in the order of `off`, default
         False.

@@ -27,7 +27,8 @@ class CircuitPlan:
     demand: csv:FILE (a row of numbers for each input, in units of a link's capacity in a window of 1),
         coflows:FILE (a trace of the Coflow-Benchmark, scaled so that the busiest link carries 1), or
         uniform:PORTS, sparse:PORTS, hotspot:PORTS.
-    bound: Whether to compute the bound, where the switch is small enough, default True.
+    bound: Whether to compute the bound, beyond 128 ports of what each port alone can carry, default
+        True.
     delta: Length of a night, at least 0, default 0.01.
     error: Schedulers see each amount with an error of up to this share, at least 0, at most 1, default
         0.0.

@@ -127,7 +127,8 @@ class FabricPlan:
     load: Share of a link that each host sends, at least 0, at most 1.
     topology: A generated fabric such as `torus:4x4`, or a file.
     bound: Whether to compute the bound, default True.
-    hosts_per_switch: Hosts on each switch of a GraphML file, at least 0, default 1.
+    hosts_per_switch: Hosts on each switch of a graph that says nothing of hosts, 1 unless stated, at
+        least 0.
     lanes: Lanes that it may use, at least 1, at most 15, default 7.
     nodes_max: Limits of the solver's search, at least 0, default 1000.
     pattern: The receiver, default {'kind': 'uniform'}.

@@ -272,7 +272,8 @@ class FabricSim:
     change: Changes at given times, default [].
     compute_us: How long the manager computes tables, at least 0, default 0.0.
     duration_us: Length of the run, above 0, below 1e+09, default 25000.0.
-    hosts_per_switch: Hosts on each switch of a GraphML file, at least 0, default 1.
+    hosts_per_switch: Hosts on each switch of a graph that says nothing of hosts, 1 unless stated; not
+        with `tables`, at least 0.
     keep: When links go off, only entries whose paths crossed them change, and all on are the first
         tables again; without, or where no such entries are found, the routing function makes tables
         anew, default False.

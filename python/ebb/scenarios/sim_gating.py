@@ -302,7 +302,18 @@ class GatingSim:
     cores: int | None = None
     filtered: bool | None = None
     format: (
-        Literal["champsim", "cloudsuite", "lackey", "din", "ramulator", "ramulator-memory", "compact"] | None
+        Literal[
+            "champsim",
+            "cloudsuite",
+            "lackey",
+            "din",
+            "ramulator",
+            "ramulator-memory",
+            "dynamorio",
+            "gem5",
+            "compact",
+        ]
+        | None
     ) = None
     idle: Literal["poll", "halt", "sleep"] | None = None
     keeping: Literal["none", "worst", "central", "staggered", "slots"] | None = None
