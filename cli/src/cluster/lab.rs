@@ -169,6 +169,8 @@ impl Cluster {
         let plan = RouterPlan {
             name: self.lab.space(&self.plan.back_ends[index].0),
             bridges: (0..SIDES).map(bridge).collect(),
+            ports: (0..SIDES).map(|side| NamespaceRouter::port(index, side)).collect(),
+            outlives: false,
             macs: (0..SIDES).map(|side| back_end_mac(index, side)).collect(),
             addresses: (0..SIDES).map(|side| subnets(side).to_vec()).collect(),
             mtus: vec![None; SIDES],
@@ -177,7 +179,7 @@ impl Cluster {
             run: Vec::new(),
             routing: None,
         };
-        let router = NamespaceRouter::new(plan, index, self.lab.journal());
+        let router = NamespaceRouter::new(plan, self.lab.journal());
         BackEndKeeper { router, segments: self.segments.clone() }
     }
 

@@ -124,6 +124,10 @@ impl Keeper for PatientKeeper {
         self.inner.sleep()
     }
 
+    fn take_over(&mut self) -> Result<bool> {
+        self.inner.take_over()
+    }
+
     fn is_there(&mut self) -> bool {
         self.inner.is_there()
     }

@@ -46,6 +46,15 @@ pub trait Keeper: Send {
     /// When it does not go off.
     fn sleep(&mut self) -> Result<()>;
 
+    /// Takes over what a keeper before this one started and left when it was killed. Returns whether that is there
+    /// and forwards.
+    ///
+    /// # Errors
+    /// When it is there and can be neither taken over nor removed.
+    fn take_over(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Whether what it started is still there, as far as it can tell without asking.
     fn is_there(&mut self) -> bool {
         true
@@ -97,6 +106,8 @@ pub enum What {
     Failed(String),
     /// Its back-end ended by itself.
     Ended,
+    /// It took a back-end over that a keeper before it had left.
+    TookOver,
     /// It put addresses or routes back that its back-end had lost.
     Mended,
     /// The store does not answer, or answers again.
@@ -112,6 +123,7 @@ impl std::fmt::Display for What {
             What::Slept => f.write_str("stopped its back-end"),
             What::Failed(why) => write!(f, "failed: {why}"),
             What::Ended => f.write_str("found its back-end stopped"),
+            What::TookOver => f.write_str("took over its back-end from a keeper that was killed"),
             What::Mended => f.write_str("restored addresses or routes of its back-end"),
             What::Store(Some(why)) => write!(f, "gets no answer from the store: {why}"),
             What::Store(None) => f.write_str("gets answers from the store again"),

@@ -273,8 +273,8 @@ impl Node {
             balancer = Some(handle);
         }
         let mut keepers = Vec::new();
-        for (number, keep) in member.keep.iter().enumerate() {
-            let keeper = keeper(&config, keep, number, journal);
+        for keep in &member.keep {
+            let keeper = keeper(&config, keep, journal);
             let access = stores.access();
             let keeper = KeeperMember::new(&keep.back_end, access, keeper, record.clone());
             keepers.push(keeper.start()?);
@@ -485,12 +485,7 @@ fn inputs(config: &ClusterConfig) -> Result<LeaderInputs> {
     Ok(LeaderInputs { servers, policy })
 }
 
-fn keeper(
-    config: &ClusterConfig,
-    keep: &KeepConfig,
-    number: usize,
-    journal: &Journal,
-) -> Box<dyn Keeper> {
+fn keeper(config: &ClusterConfig, keep: &KeepConfig, journal: &Journal) -> Box<dyn Keeper> {
     let keeper: Box<dyn Keeper> = match keep.how {
         How::Process => Box::new(ProcessKeeper::new(&keep.run, journal)),
         How::Command => {
@@ -510,8 +505,12 @@ fn keeper(
             let route = |route: &crate::config::RouteConfig| {
                 (route.to, config.side_of(route.via).expect("checked"), route.via)
             };
+            let name = keep.namespace.clone().unwrap_or(name);
+            let sides = 0..config.side.len();
             let plan = RouterPlan {
-                name: keep.namespace.clone().unwrap_or(name),
+                ports: sides.map(|side| NamespaceRouter::port_of(&name, side)).collect(),
+                name,
+                outlives: true,
                 bridges: keep.bridges.clone(),
                 macs: config.macs_of(&keep.back_end),
                 addresses: config.side.iter().map(SideConfig::all_addresses).collect(),
@@ -521,7 +520,7 @@ fn keeper(
                 run: keep.run.clone(),
                 routing: config.routing.plan(),
             };
-            Box::new(NamespaceRouter::new(plan, number, journal))
+            Box::new(NamespaceRouter::new(plan, journal))
         }
     };
     if keep.ready.is_empty() {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result, bail};
 use ebb_host::journal::{Journal, Undo};
 use ebb_host::namespace::{Namespace, set_knob};
-use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
+use ebb_host::netlink::{Link, Requests, Route, RouteChange, RouteHop, Veth};
 use ipnet::IpNet;
 
 use crate::balancer::Mac;
@@ -24,6 +24,11 @@ pub struct RouterPlan {
     pub name: String,
     /// The segments' bridges, by side, in the namespace of whoever keeps it.
     pub bridges: Vec<String>,
+    /// The interfaces that join it to them, by side, at most 15 bytes each.
+    pub ports: Vec<String>,
+    /// It stays and forwards when whoever keeps it is killed, and the next one with this plan takes it over. The
+    /// program inside and the routing daemon end.
+    pub outlives: bool,
     /// Its Ethernet addresses, by side.
     pub macs: Vec<Mac>,
     /// The cluster's addresses, by side.
@@ -47,8 +52,6 @@ const MTU_MAX: u32 = 1500;
 /// one is named: waking makes it, sleeping removes it. Its interfaces are `e0`, `e1`, ... by side.
 pub struct NamespaceRouter {
     plan: RouterPlan,
-    /// Which of this machine's it is: names of interfaces are short.
-    number: usize,
     journal: Journal,
     program: Option<Program>,
     routing: Option<Routing>,
@@ -57,14 +60,22 @@ pub struct NamespaceRouter {
 
 impl NamespaceRouter {
     /// One that is off.
-    pub fn new(plan: RouterPlan, number: usize, journal: &Journal) -> NamespaceRouter {
+    pub fn new(plan: RouterPlan, journal: &Journal) -> NamespaceRouter {
         let journal = journal.clone();
-        NamespaceRouter { plan, number, journal, program: None, routing: None, namespace: None }
+        NamespaceRouter { plan, journal, program: None, routing: None, namespace: None }
     }
 
-    /// The interface that joins the back-end of this number to the segment of a side.
+    /// A name for the interface that joins the back-end of this number to the segment of a side while this
+    /// process keeps it.
     pub fn port(number: usize, side: usize) -> String {
         format!("ebb{}n{number}s{side}", std::process::id())
+    }
+
+    /// The same for whichever process keeps the back-end in the namespace called `name`.
+    pub fn port_of(name: &str, side: usize) -> String {
+        // FNV-1a: names of interfaces are short.
+        let mix = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        format!("ebb{:08x}s{side}", name.bytes().fold(0x811c_9dc5, mix))
     }
 
     fn furnish(&mut self, namespace: &Namespace) -> Result<()> {
@@ -79,15 +90,57 @@ impl NamespaceRouter {
             bail!("the kernel rejected route {net}: {} {}", first.source, first.message);
         }
         // Connected to the segments only now: whoever is reachable forwards.
-        for side in 0..links.len() {
-            let port = near.index_of(&NamespaceRouter::port(self.number, side))?;
+        for port in &self.plan.ports {
+            let port = near.index_of(port)?;
             near.set_up(port, true)?;
         }
+        self.follow_routes(links)
+    }
+
+    fn follow_routes(&mut self, links: Vec<u32>) -> Result<()> {
         if let Some(plan) = &self.plan.routing {
             let space = Some(self.plan.name.as_str());
             self.routing = Some(Routing::new(plan.clone(), space, links, &self.journal)?);
         }
         Ok(())
+    }
+
+    fn start_program(&mut self, namespace: &Namespace) -> Result<()> {
+        if !self.plan.run.is_empty() {
+            let program = namespace.run(|| Program::start(&self.plan.run, &self.journal))??;
+            self.program = Some(program);
+        }
+        Ok(())
+    }
+
+    /// The links inside of one that a keeper before this one has left whole; none where something is missing.
+    fn left_whole(&self, namespace: &Namespace, near: &mut Requests) -> Result<Option<Vec<u32>>> {
+        let mut inside = namespace.run(Requests::open)??;
+        let mut links = Vec::new();
+        for (side, bridge) in self.plan.bridges.iter().enumerate() {
+            let bridge = near.link_by_name(bridge)?;
+            let port = near.link_by_name(&self.plan.ports[side])?;
+            let joined = port
+                .zip(bridge)
+                .is_some_and(|(port, bridge)| port.admin_up && port.master == Some(bridge.index));
+            let link = inside.link_by_name(&format!("e{side}"))?;
+            let ours = |link: &Link| link.admin_up && link.mac == Some(self.plan.macs[side]);
+            let Some(link) = link.filter(|link| joined && ours(link)) else { return Ok(None) };
+            links.push(link.index);
+        }
+        Ok(Some(links))
+    }
+
+    /// Whether a namespace of this name is one that a keeper before this one made: its link to a segment is there,
+    /// or it has no link yet.
+    fn is_left(&self, namespace: &Namespace, near: &mut Requests) -> Result<bool> {
+        for port in &self.plan.ports {
+            if near.link_by_name(port)?.is_some() {
+                return Ok(true);
+            }
+        }
+        let mut inside = namespace.run(Requests::open)??;
+        Ok(inside.links()?.iter().all(|link| link.loopback))
     }
 
     fn add_probes(&self, inside: &mut Requests, links: &[u32]) -> Result<()> {
@@ -146,17 +199,17 @@ impl NamespaceRouter {
     ) -> Result<Vec<u32>> {
         let mut links = Vec::new();
         for (side, bridge) in self.plan.bridges.iter().enumerate() {
-            let (port, name) = (NamespaceRouter::port(self.number, side), format!("e{side}"));
+            let (port, name) = (&self.plan.ports[side], format!("e{side}"));
             let mut far = Veth::new(&name);
             (far.mac, far.namespace) = (Some(self.plan.macs[side]), Some(namespace.as_fd()));
-            near.add_veth(Veth::new(&port), far)?;
+            near.add_veth(Veth::new(port), far)?;
             let bridge = near.link_by_name(bridge)?.with_context(|| {
                 format!(
                     "field `bridges`: there is no interface {bridge}; name a bridge of this \
                     machine"
                 )
             })?;
-            let port = near.index_of(&port)?;
+            let port = near.index_of(port)?;
             let link = inside.index_of(&name)?;
             // What the way out does not take must not be sent there: a router breaks it, or says so.
             let mtu = self.plan.mtus[side].unwrap_or(MTU_MAX).min(bridge.mtu).min(MTU_MAX);
@@ -184,12 +237,14 @@ impl NamespaceRouter {
     fn remove(&mut self) -> Result<()> {
         (self.program, self.routing) = (None, None);
         let mut near = Requests::open()?;
-        for side in 0..self.plan.bridges.len() {
-            if let Some(link) = near.link_by_name(&NamespaceRouter::port(self.number, side))? {
+        for port in &self.plan.ports {
+            if let Some(link) = near.link_by_name(port)? {
                 near.delete_link(link.index)?;
             }
         }
-        self.namespace = None;
+        if self.namespace.take().is_some() && self.plan.outlives {
+            Namespace::delete(&self.plan.name)?;
+        }
         Ok(())
     }
 }
@@ -198,13 +253,16 @@ impl Keeper for NamespaceRouter {
     fn wake(&mut self) -> Result<()> {
         self.remove()?;
         let name = self.plan.name.clone();
-        self.journal.record(Undo::Namespace { name: name.clone() })?;
-        let namespace = Namespace::create(&name).with_context(|| format!("namespace {name}"))?;
-        let made = self.furnish(&namespace).with_context(|| format!("namespace {name}"));
-        if made.is_ok() && !self.plan.run.is_empty() {
-            let program = namespace.run(|| Program::start(&self.plan.run, &self.journal))??;
-            self.program = Some(program);
+        if !self.plan.outlives {
+            self.journal.record(Undo::Namespace { name: name.clone() })?;
         }
+        let mut namespace =
+            Namespace::create(&name).with_context(|| format!("namespace {name}"))?;
+        if self.plan.outlives {
+            namespace.keep();
+        }
+        let made = self.furnish(&namespace).with_context(|| format!("namespace {name}"));
+        let made = made.and_then(|()| self.start_program(&namespace));
         self.namespace = Some(namespace);
         if made.is_err() {
             self.remove()?;
@@ -214,6 +272,30 @@ impl Keeper for NamespaceRouter {
 
     fn sleep(&mut self) -> Result<()> {
         self.remove()
+    }
+
+    fn take_over(&mut self) -> Result<bool> {
+        let name = &self.plan.name;
+        let Ok(namespace) = Namespace::open(name) else { return Ok(false) };
+        let mut near = Requests::open()?;
+        if !self.plan.outlives || !self.is_left(&namespace, &mut near)? {
+            return Ok(false);
+        }
+        let whole = self.left_whole(&namespace, &mut near)?;
+        let taken = whole.map(|links| -> Result<()> {
+            self.restore(&namespace)?;
+            self.follow_routes(links)?;
+            self.start_program(&namespace)
+        });
+        self.namespace = Some(namespace);
+        match taken {
+            Some(Ok(())) => Ok(true),
+            failed => {
+                // It is made anew when it is to be on.
+                self.remove()?;
+                failed.unwrap_or(Ok(())).map(|()| false)
+            }
+        }
     }
 
     fn is_there(&mut self) -> bool {

@@ -55,10 +55,23 @@ impl KeeperMember {
     /// When the system has no thread for it.
     pub fn start(mut self) -> Result<Member> {
         let name = format!("ebb-{}", self.name());
+        self.take_over();
         Member::spawn(&name, move || {
             self.turn();
             self.pause();
         })
+    }
+
+    /// Goes on with what a keeper before this one left.
+    fn take_over(&mut self) {
+        match self.keeper.take_over() {
+            Ok(true) => {
+                self.agent.done(Order::Wake);
+                self.say(What::TookOver);
+            }
+            Ok(false) => {}
+            Err(error) => self.say(What::Failed(format!("{error:#}"))),
+        }
     }
 
     /// Looks at the store once.
