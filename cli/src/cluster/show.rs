@@ -8,6 +8,8 @@ use clap::Args;
 use ebb_clusterd::status::ClusterStatus;
 use ebb_service::client;
 
+use crate::watch::panel::scaled;
+
 /// Show the state of a running cluster once
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -46,6 +48,22 @@ fn panel(now: &ClusterStatus) -> String {
         now.speaker.as_deref().unwrap_or("none"),
         now.policy,
     );
+    let energy = &now.energy;
+    _ = write!(text, "the cluster draws {:.0} W ({})", energy.watts, energy.basis());
+    if let Some(joules) = energy.joules_per_packet {
+        _ = write!(text, ", {} per packet", scaled(joules, "J"));
+    }
+    text.push('\n');
+    if !energy.unknown.is_empty() {
+        let names = energy.unknown.join(" ");
+        _ = writeln!(
+            text,
+            "without the balancers {names}: set `meter` or `power_w` of these members"
+        );
+    }
+    if let Some(why) = &now.meter_failed {
+        _ = writeln!(text, "the meter says nothing: {why}");
+    }
     if let Some(why) = &now.store_failed {
         _ = writeln!(text, "the store does not answer: {why}");
     }
@@ -121,7 +139,7 @@ fn own_balancer(text: &mut String, own: &ebb_clusterd::status::OwnBalancer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_clusterd::status::{BackEndStatus, OwnBalancer};
+    use ebb_clusterd::status::{BackEndStatus, EnergyStatus, OwnBalancer};
 
     #[test]
     fn the_state_names_back_ends_and_counts() {
@@ -139,8 +157,16 @@ mod tests {
             cluster: "edge".to_owned(),
             back_ends: vec![one],
             balancer: Some(own),
+            energy: EnergyStatus {
+                watts: 95.0,
+                joules_per_packet: Some(1.25e-6),
+                unknown: vec!["m1".to_owned()],
+                ..EnergyStatus::default()
+            },
             ..ClusterStatus::default()
         });
+        assert!(text.contains("the cluster draws 95 W (modelled), 1.25 uJ per packet\n"), "{text}");
+        assert!(text.contains("without the balancers m1: set `meter` or `power_w`"), "{text}");
         assert!(text.contains("r0               on        yes     50.0  no    m2"), "{text}");
         assert!(
             text.contains("3000 packets to back-ends") && text.contains("receives for m1"),

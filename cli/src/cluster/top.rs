@@ -8,7 +8,7 @@ use ebb_telemetry::Snapshot;
 
 use crate::watch::Watch;
 use crate::watch::panel::{
-    Cell, Column, Curve, Full, Of, Panel, Row, Table, bits, lost, packets, percent, whole,
+    Cell, Column, Curve, Full, Of, Panel, Row, Table, bits, lost, packets, percent, scaled, whole,
 };
 
 /// Watch a running cluster
@@ -39,13 +39,19 @@ static PANEL: Panel = Panel { head, curves: CURVES, tables: TABLES, lost: losses
 
 fn head(now: &Snapshot) -> Vec<String> {
     let plan = now.value("ebb_cluster_plan_version", &[]).unwrap_or(0.0);
-    vec![
+    let watts = now.value("ebb_cluster_power_watts", &[]).unwrap_or(0.0);
+    let mut pieces = vec![
         format!("cluster {} on {}", now.fact("cluster"), now.fact("member")),
         format!("leader {}", now.fact("leader")),
         format!("plan {plan:.0}"),
         format!("speaker {}", now.fact("speaker")),
         format!("policy {}", now.fact("policy")),
-    ]
+        format!("{watts:.0} W {}", now.fact("energy_basis")),
+    ];
+    if let Some(joules) = now.value("ebb_cluster_energy_per_packet_joules", &[]) {
+        pieces.push(format!("{} per packet", scaled(joules, "J")));
+    }
+    pieces
 }
 
 static CURVES: &[Curve] = &[
@@ -68,6 +74,12 @@ static CURVES: &[Curve] = &[
         full: Full::Seen,
     },
     Curve { name: "on", of: Of::Value("ebb_cluster_back_end_on"), text: whole, full: Full::Seen },
+    Curve {
+        name: "power",
+        of: Of::Value("ebb_cluster_power_watts"),
+        text: |watts| format!("{watts:.0} W"),
+        full: Full::Seen,
+    },
 ];
 
 static TABLES: &[Table] = &[

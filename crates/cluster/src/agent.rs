@@ -29,6 +29,8 @@ pub struct Agent {
     up: bool,
     /// It has been given an order and has not answered.
     busy: bool,
+    /// What its back-end draws, as it is told.
+    milliwatts: Option<u64>,
     failures: Every,
     mends: Every,
 }
@@ -41,6 +43,7 @@ impl Agent {
             version: 0,
             up: false,
             busy: false,
+            milliwatts: None,
             failures: Every::new(AGAIN),
             mends: Every::new(MEND_EVERY),
         }
@@ -94,9 +97,18 @@ impl Agent {
         self.up && self.mends.take(now)
     }
 
+    /// What its back-end is measured to draw, mW; what is within 2 % of the last word is not told again.
+    pub fn draws(&mut self, milliwatts: Option<u64>) {
+        let near = |(new, old): (u64, u64)| new.abs_diff(old) <= old / 50;
+        if !milliwatts.zip(self.milliwatts).is_some_and(near) {
+            self.milliwatts = milliwatts;
+        }
+    }
+
     /// What to tell the store, if it does not know.
     pub fn reports(&self, seen: &Snapshot) -> Option<Write> {
-        let report = MemberReport { up: self.up, version: self.version };
+        let milliwatts = self.milliwatts.filter(|_| self.up);
+        let report = MemberReport { up: self.up, version: self.version, milliwatts };
         let member = self.name.clone();
         (seen.members.get(&member) != Some(&report)).then_some(Write::Report { member, report })
     }
@@ -120,7 +132,7 @@ mod tests {
         assert_eq!(agent.follow(now, &planned(3, Power::Waking)), Some(Order::Wake));
         assert_eq!(agent.follow(now, &planned(3, Power::Waking)), None, "it is at it");
         agent.done(Order::Wake);
-        let report = MemberReport { up: true, version: 3 };
+        let report = MemberReport { up: true, version: 3, milliwatts: None };
         let told = Write::Report { member: "r".to_owned(), report };
         assert_eq!(agent.reports(&Snapshot::default()), Some(told));
         let known = Snapshot { members: [("r".to_owned(), report)].into(), ..Snapshot::default() };
@@ -128,6 +140,23 @@ mod tests {
         assert_eq!(agent.follow(now, &planned(2, Power::Off)), None, "an older plan");
         assert_eq!(agent.follow(now, &planned(4, Power::Draining)), None, "it still forwards");
         assert_eq!(agent.follow(now, &planned(5, Power::Off)), Some(Order::Sleep));
+    }
+
+    #[test]
+    fn tells_what_its_back_end_draws_when_that_changes() {
+        let mut agent = Agent::new("r");
+        let mut told = |agent: &mut Agent, milliwatts| {
+            agent.draws(milliwatts);
+            let Some(Write::Report { report, .. }) = agent.reports(&Snapshot::default()) else {
+                return None;
+            };
+            report.milliwatts
+        };
+        assert_eq!(told(&mut agent, Some(50_000)), None, "it is off");
+        agent.done(Order::Wake);
+        assert_eq!(told(&mut agent, Some(50_900)), Some(50_000), "about the same");
+        assert_eq!(told(&mut agent, Some(51_100)), Some(51_100));
+        assert_eq!(told(&mut agent, None), None, "the meter is silent");
     }
 
     #[test]

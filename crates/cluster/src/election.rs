@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn up(version: u64) -> BTreeMap<String, MemberReport> {
-        BTreeMap::from([("r0".to_owned(), MemberReport { up: true, version })])
+        BTreeMap::from([("r0".to_owned(), MemberReport { up: true, version, milliwatts: None })])
     }
 
     fn wanted(on: bool) -> BTreeMap<String, bool> {

@@ -64,6 +64,9 @@ pub struct Acknowledgement {
     /// Counts while it lives, so that what a dead one said last is known to be old.
     #[serde(default)]
     pub beat: u64,
+    /// What its machine draws as measured, mW; none without a meter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub milliwatts: Option<u64>,
 }
 
 /// What a back-end's keeper says of it.
@@ -73,6 +76,9 @@ pub struct MemberReport {
     pub up: bool,
     /// The version of the plan that this answers.
     pub version: u64,
+    /// What it draws as measured, mW: 0 where that is part of a balancer's machine, none without a meter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub milliwatts: Option<u64>,
 }
 
 /// Everything in the store at one instant.

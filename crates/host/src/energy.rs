@@ -1,8 +1,12 @@
-//! Energy counters.
+//! Energy counters, and power by them or other meters.
 
 use ebb_units::Joules;
 
 use crate::sysfs::{KnobError, Sysfs};
+
+mod meter;
+
+pub use meter::PowerMeter;
 
 const POWERCAP: &str = "sys/class/powercap";
 

@@ -62,6 +62,9 @@ pub struct Common {
     /// Where Prometheus metrics are served.
     #[serde(default)]
     pub metrics: Option<SocketAddr>,
+    /// Directory in which `sys` is, with the machines' energy counters.
+    #[serde(default = "root")]
+    pub sysfs_root: PathBuf,
 }
 
 /// What keeps the state.
@@ -278,6 +281,13 @@ pub struct MemberConfig {
     /// Its metrics, where they are not the common ones.
     #[serde(default)]
     pub metrics: Option<SocketAddr>,
+    /// A program that prints the watts of its machine, such as `ipmitool dcmi power reading`; the machine's energy
+    /// counters where there is none.
+    #[serde(default)]
+    pub meter: Vec<String>,
+    /// What its machine draws where nothing measures it, W; only a balancer's counts, back-ends have theirs.
+    #[serde(default)]
+    pub power_w: Option<f64>,
 }
 
 /// A balancer's interfaces.
@@ -341,6 +351,9 @@ pub struct KeepConfig {
     /// `wake-on-lan`: the Ethernet address of the card that listens.
     #[serde(default)]
     pub mac: Option<String>,
+    /// A program that prints the watts of the back-end's machine, such as `snmpget` of a power strip.
+    #[serde(default)]
+    pub meter: Vec<String>,
 }
 
 /// The ways to give a back-end power.
@@ -369,6 +382,9 @@ pub struct RouteConfig {
     pub via: IpAddr,
 }
 
+fn root() -> PathBuf {
+    "/".into()
+}
 fn socket() -> PathBuf {
     "/run/ebb/cluster.sock".into()
 }
@@ -482,6 +498,12 @@ impl ClusterConfig {
     pub fn capacities(&self) -> BTreeMap<String, (u32, f64)> {
         let back_ends = self.back_end.iter().zip(self.weights());
         back_ends.map(|(one, weight)| (one.name.clone(), (weight, one.capacity_pps))).collect()
+    }
+
+    /// What balancers' machines are said to draw, W.
+    pub fn balancers_w(&self) -> BTreeMap<String, f64> {
+        let said = |member: &MemberConfig| Some((member.name.clone(), member.power_w?));
+        self.member.iter().filter(|member| member.balancer.is_some()).filter_map(said).collect()
     }
 
     /// The address that a balancer's probes come from: its own one, with another second byte.

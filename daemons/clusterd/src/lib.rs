@@ -10,6 +10,7 @@ pub mod config;
 pub mod keepers;
 pub mod member;
 pub mod node;
+pub mod power;
 mod program;
 pub mod routes;
 pub mod status;

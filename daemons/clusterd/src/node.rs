@@ -34,6 +34,7 @@ use crate::keepers::{
 use crate::member::{
     BalancerMember, Keeper, KeeperMember, LeaderMember, Member, Record, RouterMember, What,
 };
+use crate::power::{EnergyView, Machine, Metered, Ratings};
 use crate::routes::Routing;
 use crate::status::ClusterStatus;
 use crate::store::{Embedded, Etcd, Store};
@@ -98,6 +99,7 @@ struct Desk {
     /// Of a member that is a balancer.
     balancer: Option<Weak<BalancerHandle>>,
     reloaded: Mutex<Reloaded>,
+    ratings: Mutex<Ratings>,
 }
 
 /// What reading the file again has changed.
@@ -170,6 +172,7 @@ impl Desk {
         if let Some(ours) = &self.inputs {
             *ours.lock().expect("inputs") = taken;
         }
+        *self.ratings.lock().expect("ratings") = Ratings::of(&config);
         let mut reloaded = self.reloaded.lock().expect("reloaded");
         *reloaded = Reloaded { policy: config.policy.name, times: reloaded.times + 1 };
         info!(policy = reloaded.policy, code = "EBB-C008", "configuration reloaded");
@@ -236,6 +239,8 @@ struct Node {
     /// What is in the store and not believed.
     refused: Vec<String>,
     record: Record,
+    machine: Arc<Machine>,
+    energy: EnergyView,
     begun: Time,
     said: usize,
     balancer: Option<Arc<BalancerHandle>>,
@@ -255,6 +260,7 @@ impl Node {
         journal: &Journal,
     ) -> Result<Node> {
         let record = Record::default();
+        let machine = Machine::open(&config, &member)?;
         let (mut balancer, mut front) = (None, None);
         if let Some(options) = &member.balancer {
             let authentication = PeerAuthentication {
@@ -269,14 +275,15 @@ impl Node {
             let handle = Arc::new(handle.with_context(|| path.display().to_string())?);
             let access = stores.access();
             let carrier = BalancerMember::new(&member.name, access, handle.clone(), record.clone());
-            front = Some(carrier.start()?);
+            front = Some(carrier.on(machine.clone()).start()?);
             balancer = Some(handle);
         }
         let mut keepers = Vec::new();
         for keep in &member.keep {
             let keeper = keeper(&config, keep, journal);
             let access = stores.access();
-            let keeper = KeeperMember::new(&keep.back_end, access, keeper, record.clone());
+            let keeper = KeeperMember::new(&keep.back_end, access, keeper, record.clone())
+                .metered(Metered::of(keep, &machine)?);
             keepers.push(keeper.start()?);
         }
         let mut router = None;
@@ -301,6 +308,7 @@ impl Node {
             path: path.to_owned(),
             status: Mutex::new(ClusterStatus::default()),
             store: Mutex::new(stores.access()),
+            ratings: Mutex::new(Ratings::of(&config)),
             config,
             stop: AtomicBool::new(false),
             inputs: member.leader.then_some(inputs),
@@ -313,6 +321,8 @@ impl Node {
             routes: 0,
             refused: Vec::new(),
             record,
+            machine,
+            energy: EnergyView::new(),
             begun: monotonic(),
             said: 0,
             balancer,
@@ -368,7 +378,11 @@ impl Node {
         };
         let names: Vec<String> = config.back_end.iter().map(|one| one.name.clone()).collect();
         match self.store.snapshot() {
-            Ok(snapshot) => status.see(&snapshot, &names),
+            Ok(snapshot) => {
+                status.see(&snapshot, &names);
+                let ratings = self.desk.ratings.lock().expect("ratings");
+                status.energy = self.energy.see(&snapshot, &ratings);
+            }
             Err(error) => {
                 status.see(&ebb_cluster::Snapshot::default(), &names);
                 status.store_failed = Some(error.to_string());
@@ -391,6 +405,7 @@ impl Node {
         if let Some(balancer) = &self.balancer {
             status.see_balancer(&balancer.status(), &config.balancers());
         }
+        status.meter_failed = self.machine.fault();
         status.events = self.tell();
         *self.desk.status.lock().expect("status") = status;
     }

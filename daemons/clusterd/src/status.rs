@@ -42,10 +42,58 @@ pub struct ClusterStatus {
     pub balancers: Vec<PeerStatus>,
     /// This member's own balancer.
     pub balancer: Option<OwnBalancer>,
+    /// What the whole cluster draws.
+    #[serde(default)]
+    pub energy: EnergyStatus,
+    /// Why this machine's meter says nothing.
+    #[serde(default)]
+    pub meter_failed: Option<String>,
     /// Times that the configuration was read again.
     pub reloads: u64,
     /// What happened last on this member, latest last.
     pub events: Vec<String>,
+}
+
+/// What the whole cluster draws, as this member sees it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EnergyStatus {
+    /// Now, W.
+    pub watts: f64,
+    /// Since this member started, J.
+    pub joules: f64,
+    /// That came to the cluster since this member started.
+    pub packets: f64,
+    /// Now, where packets come.
+    pub joules_per_packet: Option<f64>,
+    /// In the mean since this member started.
+    pub joules_per_packet_mean: Option<f64>,
+    /// What of it is `measured`, what `modelled`.
+    pub parts: Vec<EnergyPart>,
+    /// Balancers of whose machines nothing is known: they are not in it.
+    pub unknown: Vec<String>,
+}
+
+impl EnergyStatus {
+    /// `measured`, `modelled`, or both.
+    pub fn basis(&self) -> &'static str {
+        let of = |basis| self.parts.iter().any(|part| part.basis == basis && part.watts > 0.0);
+        match (of("measured"), of("modelled")) {
+            (true, true) => "measured and modelled",
+            (true, false) => "measured",
+            _ => "modelled",
+        }
+    }
+}
+
+/// What has one basis.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EnergyPart {
+    /// `measured` or `modelled`.
+    pub basis: String,
+    /// Now, W.
+    pub watts: f64,
+    /// Since this member started, J.
+    pub joules: f64,
 }
 
 /// A back-end's state.

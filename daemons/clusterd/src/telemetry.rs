@@ -3,14 +3,14 @@
 use ebb_telemetry::{Metric, Points, Source, Value, alone, each, metrics};
 
 use crate::balancer::LinkStatus;
-use crate::status::{BackEndStatus, ClusterStatus, OwnBalancer, PeerStatus};
+use crate::status::{BackEndStatus, ClusterStatus, EnergyPart, OwnBalancer, PeerStatus};
 
 impl Source for ClusterStatus {
     const DAEMON: &'static str = "cluster";
     const PREFIX: &'static str = "ebb_cluster";
 
     fn metrics() -> Vec<&'static [Metric<ClusterStatus>]> {
-        vec![MEMBER, BACK_ENDS, BALANCERS, LINKS, OWN]
+        vec![MEMBER, ENERGY, BACK_ENDS, BALANCERS, LINKS, OWN]
     }
 
     fn uptime_seconds(&self) -> f64 {
@@ -26,6 +26,7 @@ impl Source for ClusterStatus {
             ("speaker", name(&self.speaker)),
             ("policy", self.policy.clone()),
             ("store", self.store.clone()),
+            ("energy_basis", self.energy.basis().to_owned()),
         ]
     }
 
@@ -35,7 +36,13 @@ impl Source for ClusterStatus {
         let links = links.map(|link| format!("{link}; the other links keep working"));
         let events = self.events.iter().cloned();
         let refused = self.store_refused.iter().cloned();
-        events.chain(links).chain(refused).chain(self.store_failed.as_ref().map(silent)).collect()
+        let meter = self.meter_failed.iter().map(|why| format!("the meter says nothing: {why}"));
+        events
+            .chain(links)
+            .chain(meter)
+            .chain(refused)
+            .chain(self.store_failed.as_ref().map(silent))
+            .collect()
     }
 }
 
@@ -49,6 +56,12 @@ metrics! {
         gauge store_refused "Keys in the store whose value is not believed: not of this cluster, or old" |s| s.store_refused.len() as u64;
         gauge routes "Routes that the speaker's routing daemon gives to all back-ends" |s| s.routes as u64;
         counter reloads "Configurations reloaded" |s| s.reloads;
+        gauge power Watts "Power of the cluster's back-ends that are on and of its balancers" |s| s.energy.watts;
+        gauge energy_per_packet Joules "Energy of the whole cluster per packet that comes to it, now" |s| s.energy.joules_per_packet;
+        gauge power_unknown "Balancers of whose machines no power is known" |s| s.energy.unknown.len() as u64;
+    }
+    static ENERGY: ClusterStatus by ["basis"] of energy {
+        counter energy Joules "Energy of the whole cluster since this member started" |e| e.joules;
     }
     static BACK_ENDS: ClusterStatus by ["back_end"] of back_ends {
         gauge back_end_on "Whether it is on and gets flows" |b| b.power == "on";
@@ -93,6 +106,10 @@ fn back_ends(status: &ClusterStatus, read: fn(&BackEndStatus) -> Option<Value>) 
     each(&status.back_ends, |one| vec![one.name.clone()], read)
 }
 
+fn energy(status: &ClusterStatus, read: fn(&EnergyPart) -> Option<Value>) -> Points {
+    each(&status.energy.parts, |part| vec![part.basis.clone()], read)
+}
+
 fn balancers(status: &ClusterStatus, read: fn(&PeerStatus) -> Option<Value>) -> Points {
     each(&status.balancers, |peer| vec![peer.name.clone()], read)
 }
@@ -111,6 +128,7 @@ mod tests {
     use ebb_telemetry::Snapshot;
 
     use super::*;
+    use crate::status::EnergyStatus;
 
     #[test]
     fn metrics_name_every_back_end_and_count_as_counters() {
@@ -127,6 +145,12 @@ mod tests {
             version: 7,
             balancer: Some(own),
             store_failed: Some("gone".to_owned()),
+            energy: EnergyStatus {
+                watts: 90.5,
+                joules_per_packet: Some(0.0025),
+                parts: vec![EnergyPart { basis: "modelled".to_owned(), watts: 90.5, joules: 7.5 }],
+                ..EnergyStatus::default()
+            },
             ..ClusterStatus::default()
         };
         let text = Snapshot::of(&status).openmetrics();
@@ -137,6 +161,9 @@ mod tests {
             "ebb_cluster_balanced_total 9",
             "ebb_cluster_balanced_bytes_total 900",
             "ebb_cluster_store_answers 0",
+            "ebb_cluster_power_watts 90.5",
+            "ebb_cluster_energy_joules_total{basis=\"modelled\"} 7.5",
+            "ebb_cluster_energy_per_packet_joules 0.0025",
         ] {
             assert!(text.lines().any(|said| said == line), "{line} is not in {text}");
         }

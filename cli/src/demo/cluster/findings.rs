@@ -212,6 +212,7 @@ pub(super) fn report(
         .figure("reordered", fate.reordered)
         .figure("joules", energy.joules)
         .figure("joules_basis", "modelled")
+        .figure("joules_per_packet", energy.joules / fate.received.max(1) as f64)
         .figure("joules_always_on", energy.always)
         .figure(
             "simulated",

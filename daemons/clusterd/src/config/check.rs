@@ -266,6 +266,13 @@ impl ClusterConfig {
                 format!("`{}` is used twice", member.name),
                 "use each once",
             )?;
+            let power = member.power_w.is_none_or(|watts| (0.0..=1e6).contains(&watts));
+            let remedy = "expected watts, 0 to 1,000,000";
+            Invalid::unless(power, field("power_w"), "is out of range", remedy)?;
+            let used = member.power_w.is_none() || member.balancer.is_some();
+            let what = "counts for a balancer only";
+            let remedy = "give the back-ends `full_w` and `idle_w` instead";
+            Invalid::unless(used, field("power_w"), what, remedy)?;
             if let Some(balancer) = &member.balancer {
                 for (name, list) in [("outside", &balancer.outside), ("inside", &balancer.inside)] {
                     let field = field(&format!("balancer.{name}"));

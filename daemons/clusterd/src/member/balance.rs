@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_cluster::Carrier;
+use ebb_cluster::{Acknowledgement, Carrier};
 use ebb_host::clock::monotonic;
 
 use super::{Member, Record, note_store};
 use crate::balancer::BalancerHandle;
+use crate::power::Machine;
 use crate::store::{Store, StoreError};
 
 /// Between two looks at the balancer, which answers a plan within a millisecond.
@@ -20,6 +21,8 @@ pub struct BalancerMember {
     store: Box<dyn Store>,
     balancer: Arc<BalancerHandle>,
     record: Record,
+    /// What it runs on.
+    machine: Option<Arc<Machine>>,
     store_failed: bool,
 }
 
@@ -32,7 +35,14 @@ impl BalancerMember {
         record: Record,
     ) -> BalancerMember {
         let carrier = Carrier::new(name, monotonic());
-        BalancerMember { carrier, store, balancer, record, store_failed: false }
+        BalancerMember { carrier, store, balancer, record, machine: None, store_failed: false }
+    }
+
+    /// What its machine draws is told with what it says.
+    #[must_use]
+    pub fn on(mut self, machine: Arc<Machine>) -> BalancerMember {
+        self.machine = Some(machine);
+        self
     }
 
     /// Starts it in a thread.
@@ -50,7 +60,9 @@ impl BalancerMember {
     fn step(&mut self) -> Result<(), StoreError> {
         let status = self.balancer.status();
         let packets = status.counters.balanced + status.counters.homeless;
-        if let Some(write) = self.carrier.says(monotonic(), status.acknowledgement, packets) {
+        let milliwatts = self.machine.as_ref().and_then(|machine| machine.milliwatts());
+        let says = Acknowledgement { milliwatts, ..status.acknowledgement };
+        if let Some(write) = self.carrier.says(monotonic(), says, packets) {
             self.store.write(&write)?;
             self.carrier.written(write);
         }

@@ -8,6 +8,7 @@ use ebb_host::clock::monotonic;
 
 use super::route::Spreading;
 use super::{AT_REST, Keeper, Member, Record, What, note, note_store};
+use crate::power::Metered;
 use crate::store::{Store, StoreError};
 
 /// One that gives a back-end power and takes it, as the plan says.
@@ -16,6 +17,7 @@ pub struct KeeperMember {
     store: Box<dyn Store>,
     keeper: Box<dyn Keeper>,
     record: Record,
+    metered: Metered,
     /// Why it could not be mended.
     broken: Option<String>,
     store_failed: bool,
@@ -37,11 +39,19 @@ impl KeeperMember {
             store,
             keeper,
             record,
+            metered: Metered::Not,
             broken: None,
             store_failed: false,
             spreading: Spreading::default(),
             patience: AT_REST,
         }
+    }
+
+    /// Its back-end is measured.
+    #[must_use]
+    pub fn metered(mut self, metered: Metered) -> KeeperMember {
+        self.metered = metered;
+        self
     }
 
     /// The back-end.
@@ -98,6 +108,8 @@ impl KeeperMember {
         self.mend();
         let snapshot = self.store.snapshot()?;
         self.keep(&snapshot);
+        self.metered.set_up(self.agent.is_up());
+        self.agent.draws(self.metered.milliwatts());
         if let Some(write) = self.agent.reports(&snapshot) {
             self.store.write(&write)?;
         }

@@ -73,7 +73,7 @@ fn one_leader_and_only_it_writes_the_plan() {
     assert!(one.write(&write(term, 0)).expect("answers"));
     assert!(!one.write(&write(term, 0)).expect("answers"), "somebody has written since");
     let said = Acknowledgement { version: 1, load_pps: 2.5, ..Acknowledgement::default() };
-    let report = MemberReport { up: true, version: 1 };
+    let report = MemberReport { up: true, version: 1, milliwatts: None };
     let acknowledge =
         Write::Acknowledge { balancer: "b".to_owned(), acknowledgement: said.clone() };
     assert!(one.write(&acknowledge).expect("answers"));

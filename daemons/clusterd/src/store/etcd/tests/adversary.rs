@@ -115,7 +115,7 @@ fn junk_and_old_values_change_nothing_and_are_written_over() {
     let said = Acknowledgement { version: 3, ..Acknowledgement::default() };
     let acknowledge =
         Write::Acknowledge { balancer: "b".to_owned(), acknowledgement: said.clone() };
-    let report = MemberReport { up: true, version: 3 };
+    let report = MemberReport { up: true, version: 3, milliwatts: None };
     let reported = Write::Report { member: "r".to_owned(), report };
     let hold = |hold| Write::Hold { member: "r".to_owned(), hold };
     for write in [&acknowledge, &reported, &hold(true)] {
