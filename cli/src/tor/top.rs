@@ -54,6 +54,13 @@ fn head(now: &Snapshot) -> Vec<String> {
     let seen = counts.filter(|(name, count)| *name == "accepted" || *count > 0);
     let seen: Vec<String> = seen.map(|(name, count)| format!("{count} {name}")).collect();
     pieces.push(format!("sync frames: {}", seen.join(", ")));
+    let value = |metric: &str| now.value(&format!("ebb_circuit_{metric}"), &[]);
+    if let Some(watts) = value("power_watts") {
+        pieces.push(format!("{watts:.1} W {}", now.fact("energy_basis")));
+    }
+    if let Some(joules) = value("energy_per_packet_joules") {
+        pieces.push(format!("{} per frame", scaled(joules, "J")));
+    }
     pieces
 }
 
@@ -135,5 +142,6 @@ mod tests {
         let now = Snapshot::of(&TorStatus::default());
         assert!(head(&now).contains(&"packet path: no circuits known".to_owned()));
         assert!(now.notes[0].contains("for laboratories"));
+        assert!(head(&now).contains(&"0.0 W modelled".to_owned()));
     }
 }

@@ -69,6 +69,16 @@ pub struct Tor {
     /// Most that waits for a destination, kB.
     #[serde(default = "queue")]
     pub queue_kb: u64,
+    /// From so much on senders that know ECN are told to slow down (RFC 3168), kB; half of the queue where there
+    /// is nothing.
+    #[serde(default)]
+    pub mark_kb: Option<u64>,
+    /// A program that prints the watts of the machine; its energy counters where there is none.
+    #[serde(default)]
+    pub meter: Vec<String>,
+    /// Directory in which `sys` is, with the machine's energy counters.
+    #[serde(default = "root")]
+    pub sysfs_root: PathBuf,
     /// Interface on which sync frames come.
     pub control: String,
     /// Tokens that seal sync frames, one a line: the first seals, all are believed.
@@ -235,6 +245,9 @@ fn guard() -> f64 {
 fn queue() -> u64 {
     1000
 }
+fn root() -> PathBuf {
+    "/".into()
+}
 fn shared() -> Clock {
     Clock::Shared
 }
@@ -269,6 +282,14 @@ fn control_socket() -> PathBuf {
 /// A card that sends at once and never batches.
 fn ideal_card() -> Card {
     Card { delay_us: 0.0, batch_share: 0.0, ..Card::default() }
+}
+
+impl Tor {
+    /// What a queue takes, and from where on it is long, bytes.
+    pub fn queue_bytes(&self) -> (u64, u64) {
+        let mark_kb = self.mark_kb.map_or(self.queue_kb * 500, |mark| mark * 1000);
+        (self.queue_kb * 1000, mark_kb)
+    }
 }
 
 impl TorConfig {
@@ -367,6 +388,9 @@ impl Check for TorConfig {
         not_negative("tor.rotation_ms", rotation_ms)?;
         let queue = (2..=1_000_000).contains(&queue_kb);
         Invalid::unless(queue, "tor.queue_kb", "is out of range", "expected 2 to 1,000,000")?;
+        let marks = self.tor.mark_kb.is_none_or(|mark| (1..=queue_kb).contains(&mark));
+        let remedy = "expected 1 to tor.queue_kb";
+        Invalid::unless(marks, "tor.mark_kb", "is out of range", remedy)?;
         Invalid::unless(!self.rack.is_empty(), "rack", "is empty", "add a table [[rack]]")?;
         let mut seen = Vec::new();
         for (index, each) in self.rack.iter().enumerate() {

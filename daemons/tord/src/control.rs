@@ -21,7 +21,7 @@ use crate::reopen::LINKS_EVERY_NS;
 use crate::seal::Sealer;
 use crate::status::ControlStatus;
 use crate::sync::{
-    self, Announced, Circuits, DAY_NS_MAX, DAYS_MAX, Frame, Heard, RACKS_MAX, SyncError,
+    self, Announced, Circuits, DAY_NS_MAX, Frame, Heard, RACKS_MAX, SyncError, days_max,
 };
 
 /// Its address on the control network.
@@ -199,7 +199,7 @@ impl Planner {
             sent_ns: now_ns,
             circuits: if up { Circuits::Up } else { Circuits::Down },
             racks: self.controller.racks,
-            days: self.days.iter().take(DAYS_MAX).copied().collect(),
+            days: self.days.iter().take(days_max(self.controller.racks)).copied().collect(),
         }
     }
 

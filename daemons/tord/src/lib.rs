@@ -20,6 +20,7 @@ pub mod api;
 pub mod clock;
 pub mod config;
 pub mod control;
+mod energy;
 mod follow;
 mod hosts;
 pub mod ocs;

@@ -23,7 +23,6 @@ use ebb_ports::{PacketSocket, Port};
 use ebb_system_circuit::sim::Nic;
 use tracing::info;
 
-use crate::addresses::rack_mac;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, OcsConfig};
@@ -74,10 +73,12 @@ pub fn run(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens a port: whatever rack frames are for, they are for it.
+/// Opens a port: whatever rack frames are for, they are for it. Of many racks all that comes is: the XDP program
+/// knows 16 addresses.
 fn open_fibre(umem: &Arc<Umem>, name: &str) -> Result<(Interface, AfXdpPort)> {
-    let macs: Vec<[u8; 6]> = (0..RACKS_MAX as u8).map(rack_mac).collect();
-    open_interface(umem, name, &macs, true)
+    let (mut interface, port) = open_interface(umem, name, &[], true)?;
+    interface.set_every_mac().with_context(|| name.to_owned())?;
+    Ok((interface, port))
 }
 
 /// A port with the light that comes in and what goes out.

@@ -82,6 +82,8 @@ pub struct Parts {
     pub kernel: ToKernel,
     /// Most that waits for a destination, bytes.
     pub queue_bytes: u64,
+    /// From so many on senders are told to slow down.
+    pub mark_bytes: u64,
     /// See [`RouteLimits::icmp_seed`].
     pub icmp_seed: u64,
 }
@@ -113,7 +115,17 @@ pub struct Rack {
 impl Rack {
     /// A rack of these parts.
     pub fn new(parts: Parts) -> Rack {
-        let Parts { number, uplink, hosts, fib, requests, kernel, queue_bytes, icmp_seed } = parts;
+        let Parts {
+            number,
+            uplink,
+            hosts,
+            fib,
+            requests,
+            kernel,
+            queue_bytes,
+            mark_bytes,
+            icmp_seed,
+        } = parts;
         let ports = FIRST_HOST + hosts.len();
         let host = |port| HostPort { port, staged: Batch::new() };
         Rack {
@@ -122,7 +134,7 @@ impl Rack {
             hosts: hosts.into_iter().map(host).collect(),
             routing: Routing::new(ports, &fib, requests, icmp_seed),
             kernel,
-            voqs: Voqs::new(crate::sync::RACKS_MAX, queue_bytes),
+            voqs: Voqs::new(crate::sync::RACKS_MAX, queue_bytes, mark_bytes),
             today: None,
             wanted: false,
             link_free_ns: 0,
@@ -146,9 +158,9 @@ impl Rack {
         self.voqs.bytes()
     }
 
-    /// Changes how much a queue takes.
-    pub fn set_queue_bytes(&mut self, bytes: u64) {
-        self.voqs.set_limit(bytes);
+    /// Changes how much a queue takes, and from how much on senders are told to slow down.
+    pub fn set_queue_bytes(&mut self, bytes: u64, mark: u64) {
+        self.voqs.set_limits(bytes, mark);
     }
 
     /// What it did so far.

@@ -4,6 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use ebb_power::Basis;
+
 use crate::plan::{Source, SyncCounters};
 
 /// A top-of-rack switch.
@@ -33,6 +35,22 @@ pub struct TorStatus {
     pub sources: Vec<Source>,
     /// Configurations taken over since it started.
     pub reloads: u64,
+    /// What it draws.
+    #[serde(default)]
+    pub energy: Energy,
+}
+
+/// What a switch draws.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Energy {
+    /// Since it started, J.
+    pub joules: f64,
+    /// Over the last tenth of a second or more, W.
+    pub watts: f64,
+    /// Where both come from.
+    pub basis: Basis,
+    /// For each frame that it handed on since it started; none before the first.
+    pub joules_per_packet: Option<f64>,
 }
 
 /// Most changes that [`TorStatus::sources`] remembers.
@@ -57,6 +75,9 @@ pub struct RackStatus {
     pub received: u64,
     /// Frames that went back to their queue because the day ended or the card took no more.
     pub requeued: u64,
+    /// Packets marked so that their senders slow down, since their queue is long.
+    #[serde(default)]
+    pub marked: u64,
     /// Frames that no queue had room for.
     pub dropped_full: u64,
     /// Packets for the switch itself that came by the uplink, or were not the XDP program's to leave to the kernel.

@@ -13,16 +13,24 @@ pub const ETHERTYPE: u16 = 0x8015;
 /// A group address of our own: bridges flood it.
 pub const GROUP: [u8; 6] = [0x03, 0xeb, 0xb0, 0x80, 0x15, 0x00];
 /// Most racks behind a live switch.
-pub const RACKS_MAX: usize = 16;
-/// Most days in a frame.
+pub const RACKS_MAX: usize = 64;
+/// Most days in a frame, however few racks there are.
 pub const DAYS_MAX: usize = 24;
+/// The longest frame, without its check sequence: any Ethernet takes it.
+pub const LEN_MAX: usize = 1514;
 
 const MAGIC: [u8; 4] = *b"EbbC";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const LINK: usize = 14;
 const HEAD: usize = LINK + 4 + 4 + 4 + 8;
-const DAY: usize = 4 + 4 + 8 + RACKS_MAX;
-const REPORT: usize = 1 + RACKS_MAX * 8;
+/// A day without its outputs, of which there is one a rack.
+const DAY: usize = 4 + 4 + 8;
+
+/// How many days of so many racks fit a frame.
+pub fn days_max(racks: u8) -> usize {
+    let room = (LEN_MAX - HEAD - seal::LEN) / (DAY + usize::from(racks));
+    room.min(DAYS_MAX)
+}
 
 /// Days that are further apart or longer than this make no sense, ns: the most that a controller's
 /// configuration allows.
@@ -122,7 +130,7 @@ pub enum SyncError {
 /// Writes the frame with its seal into `buffer` and returns its length.
 ///
 /// # Panics
-/// When `buffer` is shorter than 1,000 bytes or there are more than [`DAYS_MAX`] days.
+/// When `buffer` is shorter than [`LEN_MAX`] bytes or there are more days than fit ([`days_max`]).
 pub fn write(frame: &Frame, source: [u8; 6], sealer: &mut Sealer, buffer: &mut [u8]) -> usize {
     let mut at = Writer { buffer, at: 0 };
     at.put(&GROUP);
@@ -131,7 +139,7 @@ pub fn write(frame: &Frame, source: [u8; 6], sealer: &mut Sealer, buffer: &mut [
     at.put(&MAGIC);
     match frame {
         Frame::Sync { epoch, sent_ns, circuits, racks, days } => {
-            assert!(days.len() <= DAYS_MAX, "{} days in a frame", days.len());
+            assert!(days.len() <= days_max(*racks), "{} days in a frame", days.len());
             let kind = if *circuits == Circuits::Up { 1 } else { 0 };
             at.put(&[VERSION, kind, *racks, days.len() as u8]);
             at.put(&epoch.to_be_bytes());
@@ -140,15 +148,17 @@ pub fn write(frame: &Frame, source: [u8; 6], sealer: &mut Sealer, buffer: &mut [
                 at.put(&day.number.to_be_bytes());
                 at.put(&day.duration_ns.to_be_bytes());
                 at.put(&day.begin_ns.to_be_bytes());
-                at.put(&day.outputs);
+                at.put(&day.outputs[..usize::from(*racks)]);
             }
         }
         Frame::Report { rack, heard, waiting } => {
-            at.put(&[VERSION, 2, 0, 0]);
+            // Up to the last for which something waits.
+            let count = waiting.iter().rposition(|bytes| *bytes > 0).map_or(0, |last| last + 1);
+            at.put(&[VERSION, 2, count as u8, 0]);
             at.put(&[0; 4]);
             at.put(&heard.to_be_bytes());
             at.put(&[*rack]);
-            waiting.iter().for_each(|bytes| at.put(&bytes.to_be_bytes()));
+            waiting[..count].iter().for_each(|bytes| at.put(&bytes.to_be_bytes()));
         }
     }
     let seal = sealer.seal(&at.buffer[LINK..at.at]);
@@ -190,8 +200,8 @@ pub fn read(bytes: &[u8], keys: &Keys) -> Result<Heard, SyncError> {
         return Err(SyncError::Version);
     }
     let body = match kind {
-        0 | 1 => usize::from(count) * DAY,
-        2 => REPORT,
+        0 | 1 => usize::from(count) * (DAY + usize::from(racks)),
+        2 => 1 + usize::from(racks) * 8,
         _ => return Err(SyncError::Version),
     };
     let seal: [u8; seal::LEN] = number(bytes, HEAD + body)?;
@@ -202,7 +212,7 @@ pub fn read(bytes: &[u8], keys: &Keys) -> Result<Heard, SyncError> {
     let epoch = u32::from_be_bytes(number(bytes, LINK + 8)?);
     let long = u64::from_be_bytes(number(bytes, LINK + 12)?);
     let frame = if kind == 2 {
-        report(bytes, long)?
+        report(bytes, usize::from(racks), long)?
     } else {
         let circuits = if kind == 1 { Circuits::Up } else { Circuits::Down };
         let days = days(bytes, racks, usize::from(count))?;
@@ -213,17 +223,21 @@ pub fn read(bytes: &[u8], keys: &Keys) -> Result<Heard, SyncError> {
 }
 
 fn days(bytes: &[u8], racks: u8, count: usize) -> Result<Vec<Announced>, SyncError> {
-    if !(2..=RACKS_MAX).contains(&usize::from(racks)) || !(1..=DAYS_MAX).contains(&count) {
+    let known = (2..=RACKS_MAX).contains(&usize::from(racks));
+    if !known || !(1..=days_max(racks)).contains(&count) {
         return Err(SyncError::Range);
     }
     let mut days: Vec<Announced> = Vec::with_capacity(count);
     for index in 0..count {
-        let at = HEAD + index * DAY;
+        let at = HEAD + index * (DAY + usize::from(racks));
+        let mut outputs = [Announced::DARK; RACKS_MAX];
+        let said = bytes.get(at + DAY..at + DAY + usize::from(racks)).ok_or(SyncError::Short)?;
+        outputs[..usize::from(racks)].copy_from_slice(said);
         let day = Announced {
             number: u32::from_be_bytes(number(bytes, at)?),
             duration_ns: u32::from_be_bytes(number(bytes, at + 4)?),
             begin_ns: u64::from_be_bytes(number(bytes, at + 8)?),
-            outputs: number(bytes, at + 16)?,
+            outputs,
         };
         let long = u64::from(day.duration_ns);
         let sound = (1_000..=DAY_NS_MAX).contains(&long) && day.begin_ns < u64::MAX / 4;
@@ -235,13 +249,13 @@ fn days(bytes: &[u8], racks: u8, count: usize) -> Result<Vec<Announced>, SyncErr
         if !sound || !follows {
             return Err(SyncError::Range);
         }
-        let mut taken = 0u32;
-        for (input, output) in day.outputs.iter().enumerate() {
+        let mut taken = 0u64;
+        for output in &day.outputs {
             if *output == Announced::DARK {
                 continue;
             }
-            let bit = 1u32.checked_shl(u32::from(*output)).unwrap_or(0);
-            if input >= usize::from(racks) || *output >= racks || taken & bit != 0 {
+            let bit = 1u64.checked_shl(u32::from(*output)).unwrap_or(0);
+            if *output >= racks || taken & bit != 0 {
                 return Err(SyncError::Matching);
             }
             taken |= bit;
@@ -251,13 +265,13 @@ fn days(bytes: &[u8], racks: u8, count: usize) -> Result<Vec<Announced>, SyncErr
     Ok(days)
 }
 
-fn report(bytes: &[u8], heard: u64) -> Result<Frame, SyncError> {
+fn report(bytes: &[u8], count: usize, heard: u64) -> Result<Frame, SyncError> {
     let rack = bytes[HEAD];
-    if usize::from(rack) >= RACKS_MAX {
+    if usize::from(rack) >= RACKS_MAX || count > RACKS_MAX {
         return Err(SyncError::Range);
     }
     let mut waiting = [0; RACKS_MAX];
-    for (to, waiting) in waiting.iter_mut().enumerate() {
+    for (to, waiting) in waiting[..count].iter_mut().enumerate() {
         *waiting = u64::from_be_bytes(number(bytes, HEAD + 1 + 8 * to)?);
     }
     Ok(Frame::Report { rack, heard, waiting })
@@ -289,7 +303,7 @@ mod tests {
     }
 
     fn written_with(frame: &Frame, keys: Keys) -> Vec<u8> {
-        let mut buffer = [0; 1000];
+        let mut buffer = [0; LEN_MAX];
         let len = write(frame, SOURCE, &mut Sealer::new(keys, 4), &mut buffer);
         buffer[..len].to_vec()
     }
@@ -305,7 +319,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let report = Frame::Report { rack: 2, heard: 9, waiting: [5; RACKS_MAX] };
-        for frame in [sample(1), sample(24), report] {
+        let quiet = Frame::Report { rack: 63, heard: 9, waiting: [0; RACKS_MAX] };
+        let mut full = sample(days_max(64) as u32);
+        let Frame::Sync { racks, days, .. } = &mut full else { unreachable!() };
+        *racks = 64;
+        for day in days {
+            day.outputs = std::array::from_fn(|input| ((input + 1) % 64) as u8);
+        }
+        for frame in [sample(1), sample(24), full, report, quiet] {
             for (sealed, keys) in [(false, Keys::default()), (true, keys())] {
                 let bytes = written_with(&frame, keys.clone());
                 let heard = Heard { frame: frame.clone(), source: SOURCE, sequence: 5, sealed };
@@ -347,7 +368,7 @@ mod tests {
         // Two inputs on one output.
         assert_eq!(spoilt(HEAD + 16, good[HEAD + 17]), Err(SyncError::Matching));
         // The second day before the first has ended.
-        assert_eq!(spoilt(HEAD + DAY + 8 + 5, 0), Err(SyncError::Range));
+        assert_eq!(spoilt(HEAD + DAY + 4 + 8 + 5, 0), Err(SyncError::Range));
     }
 
     proptest! {

@@ -34,7 +34,11 @@ macro_rules! source {
     };
 }
 
-source!(TorStatus, "tor", [TOR, TOR_SYNC, RACKS, WAITING], |s| source(s.source));
+source!(TorStatus, "tor", [TOR, TOR_SYNC, ENERGY, RACKS, WAITING], |s| {
+    let mut facts = source(s.source);
+    facts.push(("energy_basis", s.energy.basis.name().to_owned()));
+    facts
+});
 source!(OcsStatus, "ocs", [OCS, OCS_SYNC], |s| source(s.source));
 source!(ControlStatus, "control", [CONTROL], |_s| Vec::new());
 
@@ -84,6 +88,11 @@ metrics! {
         histogram look Seconds "Time between two readings of the clock, without sleep" |s| classes(&s.looks);
         histogram woken_late Seconds "Delay after the requested end of sleep" |s| classes(&s.woken_late);
     }
+    static ENERGY: TorStatus by ["basis"] of on_its_basis {
+        counter energy Joules "Energy that the switch drew" |s| s.energy.joules;
+        gauge power Watts "Mean power over the last interval" |s| s.energy.watts;
+        gauge energy_per_packet Joules "Energy per frame handed on" |s| s.energy.joules_per_packet;
+    }
     static RACKS: TorStatus by ["rack"] of racks {
         counter rack_from_hosts "Frames from its hosts" |r| r.from_hosts;
         counter rack_to_hosts "Frames to its hosts" |r| r.to_hosts;
@@ -94,6 +103,7 @@ metrics! {
         counter rack_requeued "Frames that went back to their queue" |r| r.requeued;
         counter rack_to_kernel "Frames handed to the switch's own kernel" |r| r.to_kernel;
         counter rack_icmp_sent "ICMP errors sent" |r| r.icmp_sent;
+        counter rack_marked "Packets marked for their senders to slow down because their queue was long" |r| r.marked;
         counter rack_dropped_full "Frames dropped because a queue was full" |r| r.dropped_full;
         counter rack_dropped_unroutable "Frames dropped because they were malformed or to an unknown destination" |r| r.dropped_unroutable;
         counter rack_dropped_receive "Received frames lost by the kernel" |r| r.dropped_receive;
@@ -144,6 +154,11 @@ static WAITING: &[Metric<TorStatus>] =
     .in_unit(Unit::Bytes)
     .by(&["rack", "destination"])];
 
+fn on_its_basis(status: &TorStatus, read: fn(&TorStatus) -> Option<Value>) -> Points {
+    let basis = || vec![status.energy.basis.name().to_owned()];
+    read(status).into_iter().map(|value| Point(basis(), value)).collect()
+}
+
 fn racks(status: &TorStatus, read: fn(&RackStatus) -> Option<Value>) -> Points {
     each(&status.racks, |rack| vec![rack.rack.to_string()], read)
 }
@@ -158,6 +173,7 @@ mod tests {
     use ebb_telemetry::Snapshot;
 
     use super::*;
+    use crate::status::Energy;
 
     #[test]
     fn counters_are_counters_and_times_histograms() {
@@ -166,7 +182,8 @@ mod tests {
         let waiting_bytes = vec![0, 1500];
         let rack =
             RackStatus { rack: 3, sent: 7, waiting_bytes, first_after, ..RackStatus::default() };
-        let status = TorStatus { racks: vec![rack], ..TorStatus::default() };
+        let energy = Energy { joules: 2.5, ..Energy::default() };
+        let status = TorStatus { racks: vec![rack], energy, ..TorStatus::default() };
         let text = Snapshot::of(&status).openmetrics();
         for line in [
             "# TYPE ebb_circuit_rack_sent counter",
@@ -176,6 +193,7 @@ mod tests {
             "ebb_circuit_rack_first_after_seconds_count{rack=\"3\"} 4",
             "ebb_circuit_sync_missed_total 0",
             "ebb_circuit_sealed 0",
+            "ebb_circuit_energy_joules_total{basis=\"modelled\"} 2.5",
         ] {
             assert!(text.lines().any(|said| said == line), "{line} is not in {text}");
         }

@@ -21,12 +21,13 @@ use crate::addresses::rack_mac;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, RackConfig, TorConfig};
+use crate::energy::EnergyAccount;
 use crate::follow::{Followed, Follower, Following, Kept, Order, open_port};
 use crate::plan::{Phase, Plan, Source};
 use crate::rack::{Parts, Rack, Rules, ToKernel};
 use crate::reopen::{LINKS_EVERY_NS, RING};
 use crate::seal::{Keys, Sealer};
-use crate::status::{SOURCES_MAX, Times, TorStatus};
+use crate::status::{RackStatus, SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 use crate::tables::{FIRST_HOST, Tables, UPLINK};
 
@@ -138,6 +139,7 @@ struct Switch {
     sources: Vec<Source>,
     rounds: u64,
     reloads: u64,
+    energy: EnergyAccount,
 }
 
 impl Switch {
@@ -192,6 +194,7 @@ impl Switch {
             sources: Vec::new(),
             rounds: 0,
             reloads: 0,
+            energy: EnergyAccount::open(&config.tor)?,
         })
     }
 
@@ -364,8 +367,12 @@ impl Switch {
         _ = self.control.flush();
     }
 
-    fn status(&self) -> TorStatus {
+    fn status(&mut self) -> TorStatus {
         let now = now_ns();
+        let cpu_seconds = ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9;
+        let racks: Vec<RackStatus> = self.racks.iter().map(Rack::status).collect();
+        let lit = if self.rules.packets_only { 0 } else { racks.len() };
+        let energy = self.energy.read(now, cpu_seconds, lit, &racks);
         TorStatus {
             uptime_seconds: (now - self.started_ns) as f64 * 1e-9,
             // As noted at the last look: after a pause of the machine the days known may all be
@@ -373,9 +380,10 @@ impl Switch {
             source: self.sources.last().copied(),
             sealed: self.sealer.keys().exist(),
             sync: self.plan.counters(),
-            racks: self.racks.iter().map(Rack::status).collect(),
+            racks,
+            energy,
             rounds: self.rounds,
-            cpu_seconds: ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9,
+            cpu_seconds,
             waited_seconds: ebb_host::process::waited().as_secs_f64(),
             looks: self.looks.clone(),
             woken_late: self.woken_late.clone(),
@@ -392,8 +400,8 @@ impl Switch {
         let config = TorConfig::load(path)?;
         exchange(config.keys()?, &mut self.sealer, &mut self.plan, "tor");
         self.rules = rules(&config);
-        let bytes = config.tor.queue_kb * 1000;
-        self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes));
+        let (bytes, mark) = config.tor.queue_bytes();
+        self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes, mark));
         self.reloads += 1;
         Ok("changes of interfaces and racks need a restart")
     }
@@ -453,7 +461,8 @@ fn open_rack(
         fib,
         requests: requests.clone(),
         kernel: kernel.clone(),
-        queue_bytes: config.tor.queue_kb * 1000,
+        queue_bytes: config.tor.queue_bytes().0,
+        mark_bytes: config.tor.queue_bytes().1,
         icmp_seed: RandomState::new().hash_one(number),
     };
     Ok((Rack::new(parts), Followed { number, tables, wanted: requests, ports }))

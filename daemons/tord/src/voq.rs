@@ -19,12 +19,19 @@ pub struct Voqs {
     queues: Vec<VecDeque<Packet>>,
     bytes: Vec<u64>,
     limit: u64,
+    mark: u64,
 }
 
 impl Voqs {
-    /// One queue for each of `racks`, each for `limit` bytes.
-    pub fn new(racks: usize, limit: u64) -> Voqs {
-        Voqs { queues: (0..racks).map(|_| VecDeque::new()).collect(), bytes: vec![0; racks], limit }
+    /// One queue for each of `racks`, each for `limit` bytes; it is long from `mark` on.
+    pub fn new(racks: usize, limit: u64, mark: u64) -> Voqs {
+        let queues = (0..racks).map(|_| VecDeque::new()).collect();
+        Voqs { queues, bytes: vec![0; racks], limit, mark }
+    }
+
+    /// Whether a queue is so long that senders are to slow down.
+    pub fn is_long(&self, to: usize) -> bool {
+        self.bytes[to] > self.mark
     }
 
     /// Appends a frame, or gives it back where the queue is full.
@@ -64,9 +71,9 @@ impl Voqs {
         &self.bytes
     }
 
-    /// Changes how much a queue takes; what waits stays.
-    pub fn set_limit(&mut self, limit: u64) {
-        self.limit = limit;
+    /// Changes how much a queue takes and from where on it is long; what waits stays.
+    pub fn set_limits(&mut self, limit: u64, mark: u64) {
+        (self.limit, self.mark) = (limit, mark);
     }
 
     /// Whether nothing waits.
@@ -88,7 +95,7 @@ mod tests {
     #[test]
     fn frames_keep_their_order_when_some_come_back() {
         let mut pool = Pool::standalone(16);
-        let mut voqs = Voqs::new(3, 1000);
+        let mut voqs = Voqs::new(3, 1000, 500);
         for number in 0..5u8 {
             voqs.push(1, pool.get().expect("a frame").fill(&[number; 60])).expect("room");
         }

@@ -121,7 +121,7 @@ impl World {
         self.last_end = (first + AHEAD - 1) * CYCLE + DAY;
         let (epoch, sent_ns) = (controller.epoch, self.now + controller.ahead_ns);
         let frame = Frame::Sync { epoch, sent_ns, circuits: Circuits::Up, racks: RACKS, days };
-        let mut buffer = [0; 1024];
+        let mut buffer = [0; sync::LEN_MAX];
         let len = sync::write(&frame, [2, 0, 0, 0, 0, 1], &mut controller.sealer, &mut buffer);
         for to in 0..ENDS {
             let luck = self.rng.random_range(0..100);
@@ -166,7 +166,7 @@ impl World {
             days.iter_mut().for_each(|day| day.outputs.reverse());
         }
         let key = Keys::parse("another token altogether").expect("a key");
-        let mut buffer = [0; 1024];
+        let mut buffer = [0; sync::LEN_MAX];
         let len = sync::write(&frame, source, &mut Sealer::new(key, sequence + 9), &mut buffer);
         buffer[..len].to_vec()
     }

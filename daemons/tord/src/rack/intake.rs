@@ -7,7 +7,7 @@ use ebb_apps::route::FRAGMENT;
 use ebb_graph::{Batch, Packet, Pool, PortId};
 use ebb_host::Doorbell;
 use ebb_units::Time;
-use ebb_wire::Fragments;
+use ebb_wire::{Fragments, checksum};
 
 use super::Rack;
 use crate::tables::{FIRST_HOST, UPLINK};
@@ -46,6 +46,26 @@ impl ToKernel {
             self.bell.ring();
         }
         taken
+    }
+}
+
+/// Tells a sender that can hear it to slow down (RFC 3168): of a packet from its EtherType on, the congestion
+/// experienced bits are set. Whether they could be, and were not before.
+fn mark(bytes: &mut [u8]) -> bool {
+    match bytes {
+        [8, 0, head @ ..] if head.len() >= 20 && matches!(head[1] & 3, 1 | 2) => {
+            let word = |head: &[u8], at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+            let old = word(head, 0);
+            let sum = checksum::update(word(head, 10), old, old | 3);
+            head[1] |= 3;
+            head[10..12].copy_from_slice(&sum.to_be_bytes());
+            true
+        }
+        [0x86, 0xdd, head @ ..] if head.len() >= 40 && matches!(head[1] >> 4 & 3, 1 | 2) => {
+            head[1] |= 0x30;
+            true
+        }
+        _ => false,
     }
 }
 
@@ -122,12 +142,15 @@ impl Rack {
     }
 
     /// A packet goes into the queue of its rack, or to its host.
-    fn leave(&mut self, port: usize, packet: Packet, pool: &mut Pool) {
+    fn leave(&mut self, port: usize, mut packet: Packet, pool: &mut Pool) {
         if port != UPLINK {
             return self.hosts[port - FIRST_HOST].staged.push(packet);
         }
         // The last byte of `rack_mac`.
         let to = usize::from(packet.data()[5]);
+        if self.voqs.is_long(to) && mark(&mut packet.data_mut()[LINK - 2..]) {
+            self.counters.marked += 1;
+        }
         if let Err(packet) = self.voqs.push(to, packet) {
             self.counters.dropped_full += 1;
             pool.put(packet.into_frame());

@@ -66,6 +66,7 @@ fn bench(queue_bytes: u64, uplink_len: usize) -> Bench {
         requests: requests.clone(),
         kernel: ToKernel::new(queue, Doorbell::new().expect("an event descriptor")),
         queue_bytes,
+        mark_bytes: queue_bytes / 2,
         icmp_seed: 1,
     });
     let pool = Pool::standalone(4096);
@@ -208,6 +209,27 @@ fn what_the_uplink_does_not_take_goes_back_to_its_place() {
     let numbers: Vec<u32> = left.iter().map(|(_, number)| *number).collect();
     assert_eq!(numbers, (0..20).collect::<Vec<_>>(), "none lost, none out of order");
     assert!(bench.rack.status().requeued > 0);
+}
+
+/// Beyond half of a queue packets of senders that know ECN are marked, with a sound checksum, and others are not.
+#[test]
+fn a_long_queue_marks_what_can_be_marked() {
+    let mut bench = bench(20_000, 256);
+    let sent: Vec<u8> = (0..16).map(|number| [2, 0, 1, 3][number % 4]).collect();
+    for (number, ecn) in sent.iter().enumerate() {
+        let mut frame = frame("10.77.2.8", number as u32, 1000);
+        frame[15] |= ecn;
+        frame[24..26].fill(0);
+        let sum = checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        bench.host_sends(&frame);
+    }
+    let seen = bench.light_gets();
+    assert!(seen.iter().all(|frame| checksum::ok(&frame[14..34])));
+    let seen: Vec<u8> = seen.iter().map(|frame| frame[15] & 3).collect();
+    // 1,066 bytes each: the tenth finds more than 10,000.
+    assert_eq!(seen, [2, 0, 1, 3, 2, 0, 1, 3, 2, 0, 3, 3, 3, 0, 3, 3]);
+    assert_eq!(bench.rack.status().marked, 3);
 }
 
 #[test]
