@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use ebb_clusterd::balancer::{BackEnd, Mac, Side, Topology};
 use ebb_clusterd::keepers::{NamespaceRouter, RouterPlan};
 use ebb_clusterd::member::Keeper;
+use ebb_clusterd::threads::Threads;
 use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::Requests;
 use ebb_lab::{End, Lab, wire};
@@ -176,6 +177,7 @@ impl Cluster {
             mtus: vec![None; SIDES],
             probes: neighbours().collect(),
             routes: self.plan.routes.iter().map(route).collect(),
+            threads: Threads::default(),
             run: Vec::new(),
             routing: None,
         };

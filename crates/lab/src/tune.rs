@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,8 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Parts of a CPU are given out once in so long.
 const PERIOD: Duration = Duration::from_millis(5);
 
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Has the interfaces of a namespace received by threads of the kernel, one each, and returns their
-/// numbers; `far` is the namespace of their other ends. What a namespace forwards is then done by threads of its own, like a guest's, and not by
+/// numbers; `far` is the namespace of their other ends, the caller's own where there is none. What a namespace forwards is then done by threads of its own, like a guest's, and not by
 /// whoever sent the packet.
 ///
 /// # Errors
@@ -29,17 +31,23 @@ const PERIOD: Duration = Duration::from_millis(5);
 pub fn receiving_threads(
     namespace: &str,
     interfaces: &[&str],
-    (far, far_ends): (&str, &[String]),
+    (far, far_ends): (Option<&str>, &[String]),
 ) -> Result<Vec<u32>> {
+    // New threads are told from others by when they came.
+    let _alone = ALONE.lock().expect("nobody panics with it");
     let mut threads = Vec::new();
     for (interface, far_end) in interfaces.iter().zip(far_ends) {
         let before = napi_threads(interface);
         // What comes from an end that could leave segments to the card is not worth a thread to the kernel
         // (veth_skb_is_eligible_for_gro).
-        inside(far, &["ethtool", "-K", far_end, "tso", "off"])?;
+        let segments = ["ethtool", "-K", far_end, "tso", "off"];
+        match far {
+            Some(far) => inside(far, &segments)?,
+            None => run(segments[0], &segments[1..], "")?,
+        };
         inside(namespace, &["ethtool", "-K", interface, "gro", "on"])?;
         let file = format!("/sys/class/net/{interface}/threaded");
-        inside(namespace, &["sh", "-c", &format!("echo 1 > {file}")])?;
+        inside(namespace, &["sh", "-c", &format!("echo 0 > {file}; echo 1 > {file}")])?;
         let begun = monotonic();
         loop {
             let new: Vec<u32> = napi_threads(interface).difference(&before).copied().collect();
@@ -103,6 +111,51 @@ pub fn confine(thread: u32, share: f64) -> Result<()> {
     run("chrt", &words, "")
         .with_context(|| format!("cannot give thread {thread} {share} of a CPU"))?;
     Ok(())
+}
+
+/// How a thread runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// CPUs that it may use.
+    pub cpus: Vec<usize>,
+    /// -20 to 19.
+    pub niceness: i32,
+    /// Whether it has a part of a CPU of its own (`SCHED_DEADLINE`).
+    pub confined: bool,
+}
+
+/// How a thread of any process, or of the kernel, runs now.
+///
+/// # Errors
+/// When there is no such thread.
+pub fn placed(thread: u32) -> Result<Placed> {
+    let read = |file: &str| {
+        let path = format!("/proc/{thread}/{file}");
+        fs::read_to_string(&path).with_context(|| path)
+    };
+    let status = read("status")?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let cpus = list.and_then(cpu_list).with_context(|| format!("/proc/{thread}/status"))?;
+    // Behind the name in parentheses, which may hold any character, the state is the third (proc(5)).
+    let stat = read("stat")?;
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+    let number = |at: usize| fields.get(at - 3).and_then(|field| field.parse::<i32>().ok());
+    let niceness = number(19).with_context(|| format!("/proc/{thread}/stat"))?;
+    Ok(Placed { cpus, niceness, confined: number(41) == Some(SCHED_DEADLINE) })
+}
+
+/// The number of the deadline scheduler (sched(7)).
+const SCHED_DEADLINE: i32 = 6;
+
+/// CPUs of a list such as `0-3,7`.
+fn cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    Some(cpus)
 }
 
 /// Takes a part of a CPU from everyone else there, within each 5 ms. Dropping it gives it back.
@@ -187,5 +240,29 @@ pub fn limit(interface: &str, mbps: Option<f64>) -> String {
             1000.0 * mbps
         ),
         None => format!("qdisc del dev {interface} root\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_read_again() {
+        assert_eq!(cpu_list(" 0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(cpu_list("x"), None);
+        let ours = process::allowed_cpus().expect("some");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a program");
+        let thread = child.id();
+        let before = placed(thread);
+        let set = bind(thread, &ours[..1]).and_then(|()| weigh(thread, 7));
+        let after = placed(thread);
+        _ = child.kill();
+        _ = child.wait();
+        let before = before.expect("it was there");
+        assert_eq!((before.cpus, before.confined), (ours.clone(), false));
+        set.expect("allowed");
+        let wanted = Placed { cpus: vec![ours[0]], niceness: 7, confined: false };
+        assert_eq!(after.expect("it was there"), wanted);
     }
 }

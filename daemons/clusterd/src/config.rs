@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use crate::balancer::{BackEnd, Mac, Probing, Side, Topology};
 use crate::routes::RoutingPlan;
+use crate::threads::Threads;
 
 /// A configuration with every setting of `ebb cluster run`.
 pub const EXAMPLE: &str = include_str!("../../../examples/cluster-run.toml");
@@ -301,6 +302,9 @@ pub struct BalancerConfig {
     /// The CPU that its thread is bound to.
     #[serde(default)]
     pub cpu: Option<usize>,
+    /// How its thread runs.
+    #[serde(default)]
+    pub threads: Threads,
 }
 
 /// A machine that is a back-end.
@@ -351,6 +355,9 @@ pub struct KeepConfig {
     /// `wake-on-lan`: the Ethernet address of the card that listens.
     #[serde(default)]
     pub mac: Option<String>,
+    /// `namespace`: how the threads of the kernel run that receive its packets.
+    #[serde(default)]
+    pub threads: Threads,
     /// A program that prints the watts of the back-end's machine, such as `snmpget` of a power strip.
     #[serde(default)]
     pub meter: Vec<String>,

@@ -16,5 +16,6 @@ pub mod routes;
 pub mod status;
 pub mod store;
 mod telemetry;
+pub mod threads;
 
 pub use ebb_cluster::{ClusterPlan, Entry, Power, weights_of};

@@ -38,6 +38,7 @@ use crate::power::{EnergyView, Machine, Metered, Ratings};
 use crate::routes::Routing;
 use crate::status::ClusterStatus;
 use crate::store::{Embedded, Etcd, Store};
+use crate::threads::named;
 
 /// Where what is to be undone is written down.
 const JOURNALS: &str = "/run/ebb";
@@ -268,11 +269,16 @@ impl Node {
                 token: config.token()?,
                 session: session()?,
             };
+            let threads = &options.threads;
             let options =
                 RunnerOptions { cpu: options.cpu, probing: config.probing(), authentication };
             let here = Namespace::current()?;
             let handle = BalancerHandle::start(&here, config.topology(&member), options);
             let handle = Arc::new(handle.with_context(|| path.display().to_string())?);
+            if !threads.is_free() {
+                let placed = named("ebb-balancer").and_then(|thread| threads.apply(&[thread]));
+                placed.with_context(|| path.display().to_string())?;
+            }
             let access = stores.access();
             let carrier = BalancerMember::new(&member.name, access, handle.clone(), record.clone());
             front = Some(carrier.on(machine.clone()).start()?);
@@ -532,6 +538,7 @@ fn keeper(config: &ClusterConfig, keep: &KeepConfig, journal: &Journal) -> Box<d
                 mtus: config.side.iter().map(|side| side.mtu).collect(),
                 probes: config.probes(),
                 routes: keep.routes.iter().map(route).collect(),
+                threads: keep.threads.clone(),
                 run: keep.run.clone(),
                 routing: config.routing.plan(),
             };

@@ -142,7 +142,7 @@ impl Sides {
         let (space, end) = &self.far;
         let threads = |(index, name): (usize, &String)| {
             let ends: Vec<String> = (0..lab::SIDES).map(|side| end(index, side)).collect();
-            tune::receiving_threads(name, &["e0", "e1"], (space, &ends))
+            tune::receiving_threads(name, &["e0", "e1"], (Some(space), &ends))
         };
         self.threads = self.names.iter().enumerate().map(threads).collect::<Result<_>>()?;
         self.rules = None;

@@ -64,7 +64,7 @@ pub struct Circuit {
     #[arg(long, value_name = "DIR", default_value = "ebb-report")]
     report: PathBuf,
     /// Racks, one host each
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(3..=8))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(3..=64))]
     racks: u8,
     /// Rate of the light, Mb/s [default: days hold a whole number of full frames, 77,000 of which two
     /// processors carry in a second]

@@ -274,6 +274,11 @@ impl ClusterConfig {
             let remedy = "give the back-ends `full_w` and `idle_w` instead";
             Invalid::unless(used, field("power_w"), what, remedy)?;
             if let Some(balancer) = &member.balancer {
+                let place = field("balancer.threads");
+                balancer.threads.check_place().map_err(|fault| fault.within(&place))?;
+                let twice = balancer.cpu.is_some() && !balancer.threads.cpus.is_empty();
+                let remedy = "leave `cpu` or `threads.cpus`";
+                Invalid::unless(!twice, field("balancer.cpu"), "is there twice", remedy)?;
                 for (name, list) in [("outside", &balancer.outside), ("inside", &balancer.inside)] {
                     let field = field(&format!("balancer.{name}"));
                     let each = list.len() == self.side.len();
@@ -324,6 +329,11 @@ impl ClusterConfig {
 
     fn check_keep(&self, keep: &KeepConfig) -> Result<(), Invalid> {
         self.check_back_end(&keep.back_end)?;
+        keep.threads.check_place().map_err(|fault| fault.within("threads"))?;
+        let ours = keep.how == How::Namespace || keep.threads == Threads::default();
+        let what = "is for back-ends in namespaces";
+        let remedy = "remove it, and bind a program's threads where it is configured";
+        Invalid::unless(ours, "threads", what, remedy)?;
         let command = "give a program with its arguments, for example [\"systemctl\", \"start\", \
             \"r1\"]";
         let needs = |there: bool, field: &str, remedy: &str| {

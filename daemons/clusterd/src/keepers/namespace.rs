@@ -7,12 +7,14 @@ use anyhow::{Context, Result, bail};
 use ebb_host::journal::{Journal, Undo};
 use ebb_host::namespace::{Namespace, set_knob};
 use ebb_host::netlink::{Link, Requests, Route, RouteChange, RouteHop, Veth};
+use ebb_lab::tune;
 use ipnet::IpNet;
 
 use crate::balancer::Mac;
 use crate::member::Keeper;
 use crate::program::Program;
 use crate::routes::{Routing, RoutingPlan};
+use crate::threads::Threads;
 
 /// The error number of what is there already.
 const EEXIST: i32 = 17;
@@ -39,6 +41,8 @@ pub struct RouterPlan {
     pub probes: Vec<(usize, IpAddr, Mac)>,
     /// Networks, and their next hops with their sides.
     pub routes: Vec<(IpNet, usize, IpAddr)>,
+    /// How the threads run that receive its packets; those of whoever sends them where nothing is said.
+    pub threads: Threads,
     /// A program to run inside, beside the kernel's forwarding.
     pub run: Vec<String>,
     /// The routing daemon of whoever speaks for the cluster.
@@ -56,13 +60,22 @@ pub struct NamespaceRouter {
     program: Option<Program>,
     routing: Option<Routing>,
     namespace: Option<Namespace>,
+    /// Threads that receive for it.
+    receivers: Vec<u32>,
 }
 
 impl NamespaceRouter {
     /// One that is off.
     pub fn new(plan: RouterPlan, journal: &Journal) -> NamespaceRouter {
         let journal = journal.clone();
-        NamespaceRouter { plan, journal, program: None, routing: None, namespace: None }
+        NamespaceRouter {
+            plan,
+            journal,
+            program: None,
+            routing: None,
+            namespace: None,
+            receivers: Vec::new(),
+        }
     }
 
     /// A name for the interface that joins the back-end of this number to the segment of a side while this
@@ -103,6 +116,21 @@ impl NamespaceRouter {
             self.routing = Some(Routing::new(plan.clone(), space, links, &self.journal)?);
         }
         Ok(())
+    }
+
+    /// Has threads of its own receive for it and places them, where the plan says how they run.
+    fn place(&mut self) -> Result<()> {
+        if self.plan.threads.is_free() {
+            return Ok(());
+        }
+        if !self.plan.threads.hold(&self.receivers) || self.receivers.is_empty() {
+            let names: Vec<String> =
+                (0..self.plan.ports.len()).map(|side| format!("e{side}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let far = (None, &self.plan.ports[..]);
+            self.receivers = tune::receiving_threads(&self.plan.name, &names, far)?;
+        }
+        self.plan.threads.apply(&self.receivers)
     }
 
     fn start_program(&mut self, namespace: &Namespace) -> Result<()> {
@@ -236,6 +264,7 @@ impl NamespaceRouter {
 
     fn remove(&mut self) -> Result<()> {
         (self.program, self.routing) = (None, None);
+        self.receivers.clear();
         let mut near = Requests::open()?;
         for port in &self.plan.ports {
             if let Some(link) = near.link_by_name(port)? {
@@ -262,6 +291,7 @@ impl Keeper for NamespaceRouter {
             namespace.keep();
         }
         let made = self.furnish(&namespace).with_context(|| format!("namespace {name}"));
+        let made = made.and_then(|()| self.place());
         let made = made.and_then(|()| self.start_program(&namespace));
         self.namespace = Some(namespace);
         if made.is_err() {
@@ -285,6 +315,7 @@ impl Keeper for NamespaceRouter {
         let taken = whole.map(|links| -> Result<()> {
             self.restore(&namespace)?;
             self.follow_routes(links)?;
+            self.place()?;
             self.start_program(&namespace)
         });
         self.namespace = Some(namespace);
@@ -303,7 +334,12 @@ impl Keeper for NamespaceRouter {
     }
 
     fn mend(&mut self) -> Result<bool> {
-        self.namespace.as_ref().map_or(Ok(false), |namespace| self.restore(namespace))
+        let mended = self.namespace.as_ref().map_or(Ok(false), |one| self.restore(one))?;
+        let moved = !self.plan.threads.is_free() && !self.plan.threads.hold(&self.receivers);
+        if self.namespace.is_some() && moved {
+            self.place()?;
+        }
+        Ok(mended || moved)
     }
 
     fn routing(&mut self) -> Option<&mut Routing> {

@@ -9,7 +9,21 @@
 mod store;
 mod world;
 
-pub use world::{Mix, Outcome, schedule};
+pub use world::{Mix, Outcome, schedule, schedule_of};
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Members that keep a back-end each, any of which may lead; at least two.
+    pub members: usize,
+    /// Balancers.
+    pub balancers: usize,
+}
+
+impl Size {
+    /// Of the schedules that are searched.
+    pub const SMALL: Size = Size { members: 4, balancers: 2 };
+}
 
 /// Schedules of the seeds `first` and following; the first that breaks an invariant.
 ///
@@ -46,6 +60,19 @@ mod tests {
                 assert!(sum.faults > each && sum.leaders > each && sum.sleeps > each, "{sum:?}");
             }
         }
+    }
+
+    /// Fifty members, three balancers.
+    #[test]
+    fn invariants_hold_for_fifty_members() {
+        let size = Size { members: 50, balancers: 3 };
+        let mut sum = Outcome::default();
+        for seed in 1..=number("EBB_SCHEDULES").unwrap_or(3) {
+            let mix = Mix { clock_steps: seed % 2 == 0 };
+            let outcome = schedule_of(size, seed, mix);
+            sum.add(&outcome.unwrap_or_else(|broken| panic!("seed {seed} with {mix:?}: {broken}")));
+        }
+        assert!(sum.faults > 15 && sum.leaders > 3 && sum.sleeps > 50, "{sum:?}");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct Store {
     leases: BTreeMap<usize, Time>,
     leader: Option<usize>,
     pub(super) terms: u64,
+    /// Changes that were made, and the bytes of what they changed, as JSON.
+    pub(super) written: (u64, u64),
 }
 
 impl Store {
@@ -85,6 +87,8 @@ impl Store {
     }
 
     fn write(&mut self, from: usize, write: &Write) {
+        self.written.0 += 1;
+        self.written.1 += bytes(write);
         match write {
             Write::Leader { owner } => {
                 if self.leader.is_none() && self.leases.contains_key(&from) {
@@ -115,4 +119,16 @@ impl Store {
             Write::Leave { balancer } => _ = self.kept.balancers.remove(balancer),
         }
     }
+}
+
+/// The value that a change puts, as JSON.
+fn bytes(write: &Write) -> u64 {
+    let text = match write {
+        Write::ClusterPlan { plan, .. } => serde_json::to_string(plan),
+        Write::Acknowledge { acknowledgement, .. } => serde_json::to_string(acknowledgement),
+        Write::Report { report, .. } => serde_json::to_string(report),
+        Write::Leader { owner } => Ok(owner.clone()),
+        Write::Hold { .. } | Write::Leave { .. } => return 0,
+    };
+    text.expect("numbers and names").len() as u64
 }

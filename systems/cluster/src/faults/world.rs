@@ -11,6 +11,7 @@ use ebb_des::{Calendar, Rng, Seed};
 use ebb_units::{Time, Watts};
 use rand::Rng as _;
 
+use super::Size;
 use super::store::{Answer, Ask, Store};
 
 /// Which faults there are besides those that always are.
@@ -32,6 +33,10 @@ pub struct Outcome {
     pub sleeps: u64,
     /// Versions of the plan.
     pub plans: u64,
+    /// Changes that the store made.
+    pub changes: u64,
+    /// Bytes of what they changed, as JSON.
+    pub bytes: u64,
 }
 
 impl Outcome {
@@ -40,22 +45,26 @@ impl Outcome {
         self.leaders += other.leaders;
         self.sleeps += other.sleeps;
         self.plans += other.plans;
+        self.changes += other.changes;
+        self.bytes += other.bytes;
     }
 }
 
-const MEMBERS: usize = 4;
-const BALANCERS: usize = 2;
-const NODES: usize = MEMBERS + BALANCERS;
-const SLOTS: usize = 64;
+/// Slots of the table for each back-end.
+const SLOTS: usize = 16;
 const LEASE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
-/// What a back-end carries, in packets a second, and what comes for each that is wanted.
+/// What a back-end carries, in packets a second.
 const CAPACITY: u64 = 1000;
-const OFFERED: u64 = 900;
 /// Faults come until then.
 const TROUBLE: Time = Time::from_nanos(15_000_000_000);
 /// By then everything must have settled.
 const END: Time = Time::from_nanos(27_000_000_000);
+
+/// What comes so that as many are wanted, in packets a second.
+fn offered(wanted: u64) -> u64 {
+    wanted * CAPACITY - 100 * wanted.min(9)
+}
 
 enum Event {
     Tick(usize, u64),
@@ -78,7 +87,7 @@ struct Member {
 }
 
 impl Member {
-    fn new(index: usize) -> Member {
+    fn new(index: usize, members: usize) -> Member {
         let watts = Watts(1.0);
         let wake = Duration::from_millis(400);
         let server = Server { capacity: CAPACITY as f64, full: watts, idle: watts, wake };
@@ -89,8 +98,9 @@ impl Member {
             every_s: 0.3,
             ..ClusterSettings::default()
         };
-        let policy = named("differential", &[server; MEMBERS], settings).expect("a known policy");
-        let servers = (0..MEMBERS).map(|index| (member_name(index), server)).collect();
+        let policy =
+            named("differential", &vec![server; members], settings).expect("a known policy");
+        let servers = (0..members).map(|index| (member_name(index), server)).collect();
         Member {
             agent: Agent::new(member_name(index)),
             leader: Leader::new(member_name(index), LEASE),
@@ -109,10 +119,10 @@ struct Front {
 }
 
 impl Front {
-    fn new(index: usize, now: Time) -> Front {
-        let weights = (0..MEMBERS).map(|index| (member_name(index), 1)).collect();
+    fn new(index: usize, members: usize, now: Time) -> Front {
+        let weights = (0..members).map(|index| (member_name(index), 1)).collect();
         let carrier = Carrier::new(format!("b{index}"), now);
-        Front { logic: Balancer::sized(&weights, SLOTS), carrier, packets: 0 }
+        Front { logic: Balancer::sized(&weights, SLOTS * members), carrier, packets: 0 }
     }
 }
 
@@ -142,6 +152,7 @@ enum Body {
 }
 
 struct World {
+    size: Size,
     calendar: Calendar<Event>,
     rng: Rng,
     mix: Mix,
@@ -156,14 +167,15 @@ struct World {
     nodes: Vec<Node>,
     members: Vec<Member>,
     balancers: Vec<Front>,
-    bodies: [Body; MEMBERS],
+    bodies: Vec<Body>,
     /// How many back-ends the load asks for.
     wanted: usize,
     outcome: Outcome,
 }
 
 fn member_name(index: usize) -> String {
-    format!("r{index}")
+    // In the order of their numbers.
+    format!("r{index:03}")
 }
 
 /// Plays the schedule of a seed.
@@ -171,7 +183,15 @@ fn member_name(index: usize) -> String {
 /// # Errors
 /// What broke, and when.
 pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
-    let mut world = World::new(seed, mix);
+    schedule_of(Size::SMALL, seed, mix)
+}
+
+/// The same for a cluster of another size.
+///
+/// # Errors
+/// What broke, and when.
+pub fn schedule_of(size: Size, seed: u64, mix: Mix) -> Result<Outcome, String> {
+    let mut world = World::new(size, seed, mix);
     while let Some((now, event)) = world.calendar.pop() {
         if now >= END {
             break;
@@ -180,15 +200,18 @@ pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
     }
     world.settled()?;
     world.outcome.leaders = world.store.terms;
+    (world.outcome.changes, world.outcome.bytes) = world.store.written;
     world.outcome.plans = world.store.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
     Ok(world.outcome)
 }
 
 impl World {
-    fn new(seed: u64, mix: Mix) -> World {
+    fn new(size: Size, seed: u64, mix: Mix) -> World {
         let node =
             |_| Node { life: 0, alive: true, cut: false, deaf: false, ahead_ms: 0, refuses: false };
+        let Size { members, balancers } = size;
         let mut world = World {
+            size,
             calendar: Calendar::new(),
             rng: Seed(seed).stream("faults"),
             mix,
@@ -198,16 +221,17 @@ impl World {
             disk_slow_ms: 0,
             disk_full: false,
             committed_at: Time::ZERO,
-            nodes: (0..NODES).map(node).collect(),
-            members: (0..MEMBERS).map(Member::new).collect(),
+            nodes: (0..members + balancers).map(node).collect(),
+            members: (0..members).map(|index| Member::new(index, members)).collect(),
             balancers: Vec::new(),
-            bodies: [Body::Asleep; MEMBERS],
+            bodies: vec![Body::Asleep; members],
             wanted: 2,
             outcome: Outcome::default(),
         };
-        let balancers = (0..BALANCERS).map(|index| Front::new(index, world.clock(MEMBERS + index)));
-        world.balancers = balancers.collect();
-        for node in 0..NODES {
+        let fronts =
+            (0..balancers).map(|index| Front::new(index, members, world.clock(members + index)));
+        world.balancers = fronts.collect();
+        for node in 0..members + balancers {
             let at = world.after_ms(0, 100);
             world.calendar.schedule(at, Event::Tick(node, 0));
         }
@@ -240,7 +264,7 @@ impl World {
             }
             Event::Done { member, life, order } => self.done(member, life, order),
             Event::Drained { balancer, life, row } => {
-                let node = &self.nodes[MEMBERS + balancer];
+                let node = &self.nodes[self.size.members + balancer];
                 if node.alive && node.life == life {
                     let moves = self.balancers[balancer].logic.drained(row);
                     self.carry_out(balancer, &moves);
@@ -249,7 +273,7 @@ impl World {
             Event::Probed { balancer, life, row } => self.probed(balancer, life, row),
             Event::Load => {
                 if now < TROUBLE {
-                    self.wanted = self.rng.random_range(1..=MEMBERS - 1);
+                    self.wanted = self.rng.random_range(1..=self.size.members - 1);
                     let at = self.after_ms(200, 3000);
                     self.calendar.schedule(at, Event::Load);
                 }
@@ -265,18 +289,19 @@ impl World {
         }
         let next = self.calendar.now() + TICK;
         self.calendar.schedule(next, Event::Tick(node, life));
-        if node < MEMBERS {
+        if node < self.size.members {
             if self.members[node].agent.is_up() && self.bodies[node] == Body::Ended {
                 self.members[node].agent.ended();
             }
             self.send(node, Ask::Look);
         } else {
-            let balancer = node - MEMBERS;
+            let balancer = node - self.size.members;
             let now = self.clock(node);
-            let sharing = self.nodes[MEMBERS..].iter().filter(|node| node.alive).count() as u64;
+            let sharing =
+                self.nodes[self.size.members..].iter().filter(|node| node.alive).count() as u64;
             let front = &mut self.balancers[balancer];
             // In a tenth of a second.
-            front.packets += self.wanted as u64 * OFFERED / 10 / sharing;
+            front.packets += offered(self.wanted as u64) / 10 / sharing;
             let says = front.logic.acknowledgement();
             let write = front.carrier.says(now, says, front.packets);
             let registered = front.carrier.is_registered();
@@ -286,7 +311,7 @@ impl World {
             if registered {
                 self.send(node, Ask::Look);
             }
-            for row in 0..MEMBERS as u16 {
+            for row in 0..self.size.members as u16 {
                 let at = self.after_ms(1, 20);
                 self.calendar.schedule(at, Event::Probed { balancer, life, row });
             }
@@ -348,15 +373,15 @@ impl World {
             Answer::Renewed(asked, same) => {
                 self.members[to].leader.renewed(asked, same);
             }
-            Answer::Seen(seen) if to < MEMBERS => self.member_sees(to, *seen),
+            Answer::Seen(seen) if to < self.size.members => self.member_sees(to, *seen),
             Answer::Seen(seen) => {
-                let balancer = to - MEMBERS;
+                let balancer = to - self.size.members;
                 if let Some(plan) = self.balancers[balancer].carrier.follows(&seen) {
                     self.follow(balancer, plan)?;
                 }
             }
-            Answer::Changed(write) if to >= MEMBERS => {
-                self.balancers[to - MEMBERS].carrier.written(write);
+            Answer::Changed(write) if to >= self.size.members => {
+                self.balancers[to - self.size.members].carrier.written(write);
             }
             Answer::Changed(_) => {}
         }
@@ -402,7 +427,8 @@ impl World {
 
     fn follow(&mut self, balancer: usize, plan: &ebb_cluster::ClusterPlan) -> Result<(), String> {
         let logic = &mut self.balancers[balancer].logic;
-        let before: Vec<usize> = (0..MEMBERS).map(|row| logic.table().share(row as u16)).collect();
+        let before: Vec<usize> =
+            (0..self.size.members).map(|row| logic.table().share(row as u16)).collect();
         let dead = logic.acknowledgement().dead;
         let moves = logic.follow(plan);
         for (row, before) in before.into_iter().enumerate() {
@@ -415,7 +441,7 @@ impl World {
     }
 
     fn carry_out(&mut self, balancer: usize, moves: &[Move]) {
-        let life = self.nodes[MEMBERS + balancer].life;
+        let life = self.nodes[self.size.members + balancer].life;
         for step in moves {
             if let Move::Drain { from, .. } = step {
                 let at = self.after_ms(1, 30);
@@ -425,7 +451,7 @@ impl World {
     }
 
     fn probed(&mut self, balancer: usize, life: u64, row: u16) {
-        let node = &self.nodes[MEMBERS + balancer];
+        let node = &self.nodes[self.size.members + balancer];
         if node.alive && node.life == life {
             let dead = self.bodies[usize::from(row)] != Body::On;
             let moves = self.balancers[balancer].logic.found(row, dead);
@@ -439,7 +465,7 @@ impl World {
             return;
         }
         self.outcome.faults += 1;
-        let node = self.rng.random_range(0..NODES);
+        let node = self.rng.random_range(0..self.nodes.len());
         match self.rng.random_range(0..20) {
             0..3 => self.crash(node),
             3..5 => self.nodes[node].cut = !self.nodes[node].cut,
@@ -450,7 +476,7 @@ impl World {
             9 if self.mix.clock_steps => {
                 self.nodes[node].ahead_ms = self.rng.random_range(-20_000..20_000);
             }
-            10 if node < MEMBERS && self.bodies[node] == Body::On => {
+            10 if node < self.size.members && self.bodies[node] == Body::On => {
                 self.bodies[node] = [Body::Broken, Body::Ended][self.rng.random_range(0..2)];
             }
             11 => self.disk_slow_ms = if self.disk_slow_ms > 0 { 0 } else { 900 },
@@ -459,7 +485,7 @@ impl World {
             14 => self.nodes[node].refuses = !self.nodes[node].refuses,
             15 => self.store.spoil_plan(),
             16 => self.store.spoil_leader(),
-            17 => self.store.spoil_report(&member_name(node % MEMBERS)),
+            17 => self.store.spoil_report(&member_name(node % self.size.members)),
             _ => self.revive(node),
         }
         let at = self.after_ms(50, 1200);
@@ -469,7 +495,7 @@ impl World {
     fn crash(&mut self, node: usize) {
         if self.nodes[node].alive {
             self.nodes[node].alive = false;
-            if node < MEMBERS && self.bodies[node] == Body::On {
+            if node < self.size.members && self.bodies[node] == Body::On {
                 self.bodies[node] = Body::Broken;
             }
         }
@@ -483,10 +509,11 @@ impl World {
         self.nodes[node].alive = true;
         self.nodes[node].life += 1;
         let life = self.nodes[node].life;
-        if node < MEMBERS {
-            self.members[node] = Member::new(node);
+        let members = self.size.members;
+        if node < members {
+            self.members[node] = Member::new(node, members);
         } else {
-            self.balancers[node - MEMBERS] = Front::new(node - MEMBERS, self.clock(node));
+            self.balancers[node - members] = Front::new(node - members, members, self.clock(node));
         }
         let at = self.after_ms(1, 100);
         self.calendar.schedule(at, Event::Tick(node, life));
@@ -495,12 +522,12 @@ impl World {
     fn heal(&mut self) {
         (self.store_down, self.store_slow_ms) = (false, 0);
         (self.disk_full, self.disk_slow_ms) = (false, 0);
-        for node in 0..NODES {
+        for node in 0..self.nodes.len() {
             (self.nodes[node].cut, self.nodes[node].deaf) = (false, false);
             self.nodes[node].refuses = false;
             self.revive(node);
         }
-        for member in 0..MEMBERS {
+        for member in 0..self.size.members {
             // Whoever forwards nothing though it is up is started again.
             if self.bodies[member] == Body::Broken {
                 self.crash(member);
@@ -512,10 +539,10 @@ impl World {
     /// What must hold at every step.
     fn hold(&self, _now: Time) -> Result<(), String> {
         for (index, balancer) in self.balancers.iter().enumerate() {
-            if !self.nodes[MEMBERS + index].alive {
+            if !self.nodes[self.size.members + index].alive {
                 continue;
             }
-            for row in 0..MEMBERS {
+            for row in 0..self.size.members {
                 if self.bodies[row] == Body::Asleep && balancer.logic.table().share(row as u16) > 0
                 {
                     return Err(format!(
@@ -527,7 +554,7 @@ impl World {
         if self.mix.clock_steps {
             return Ok(());
         }
-        let leaders: Vec<usize> = (0..MEMBERS)
+        let leaders: Vec<usize> = (0..self.size.members)
             .filter(|index| self.nodes[*index].alive)
             .filter(|index| {
                 let member = &self.members[*index];
@@ -555,13 +582,13 @@ impl World {
             return Err("nobody has written over what is no plan".to_owned());
         }
         let power = |row: &usize| plan.power(&member_name(*row));
-        let on: Vec<usize> = (0..MEMBERS).filter(|row| power(row) == Power::On).collect();
-        let others = (0..MEMBERS).filter(|row| power(row) == Power::Off).count();
-        if on.len() != self.wanted || on.len() + others != MEMBERS {
+        let on: Vec<usize> = (0..self.size.members).filter(|row| power(row) == Power::On).collect();
+        let others = (0..self.size.members).filter(|row| power(row) == Power::Off).count();
+        if on.len() != self.wanted || on.len() + others != self.size.members {
             return Err(format!("not {} are on in the end: {plan:?}", self.wanted));
         }
         for (index, balancer) in self.balancers.iter().enumerate() {
-            let mean = SLOTS / on.len();
+            let mean = SLOTS * self.size.members / on.len();
             let fair = |row: &usize| balancer.logic.table().share(*row as u16).abs_diff(mean) <= 1;
             if !on.iter().all(fair) {
                 return Err(format!("b{index} does not share the flows in the end"));
