@@ -70,7 +70,7 @@ fn main() {
     }
     let mut planned = Vec::new();
     println!("\nports  scheduler      one schedule ms");
-    let ports: &[usize] = if small { &[8] } else { &[64, 256, 512, 1024] };
+    let ports: &[usize] = if small { &[8] } else { &[64, 256, 512, 1024, 2048, 4096] };
     for ports in ports {
         let demand = Demand::sparse(*ports, 4, 12, 0.7, &mut Seed(1).stream("demand"));
         // As long a week as the rotation's.
