@@ -1,5 +1,5 @@
 //! What sync frames, reports and schedules of 16 to 64 racks take, and schedules of more. Prints a table and a JSON
-//! line; `--small` sees that it works.
+//! line; `--small` sees that it works, `--large` has 10,000 ports as well (some GB).
 
 use std::time::Instant;
 
@@ -70,8 +70,9 @@ fn main() {
     }
     let mut planned = Vec::new();
     println!("\nports  scheduler      one schedule ms");
-    let ports: &[usize] = if small { &[8] } else { &[64, 256, 512, 1024, 2048, 4096] };
-    for ports in ports {
+    let mut ports = if small { vec![8] } else { vec![64, 256, 512, 1024, 2048, 4096] };
+    ports.extend(std::env::args().any(|word| word == "--large").then_some(10_000));
+    for ports in &ports {
         let demand = Demand::sparse(*ports, 4, 12, 0.7, &mut Seed(1).stream("demand"));
         // As long a week as the rotation's.
         let delta = 11.5 / ((*ports as f64 - 1.0) * CYCLE_US);
