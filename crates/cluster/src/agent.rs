@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn tells_what_its_back_end_draws_when_that_changes() {
         let mut agent = Agent::new("r");
-        let mut told = |agent: &mut Agent, milliwatts| {
+        let told = |agent: &mut Agent, milliwatts| {
             agent.draws(milliwatts);
             let Some(Write::Report { report, .. }) = agent.reports(&Snapshot::default()) else {
                 return None;

@@ -328,7 +328,7 @@ impl Node {
             refused: Vec::new(),
             record,
             machine,
-            energy: EnergyView::new(),
+            energy: EnergyView::open(),
             begun: monotonic(),
             said: 0,
             balancer,

@@ -139,7 +139,7 @@ pub struct EnergyView {
 
 impl EnergyView {
     /// From now on.
-    pub fn new() -> EnergyView {
+    pub fn open() -> EnergyView {
         EnergyView { account: EnergyAccount::new(monotonic()) }
     }
 

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 mod overlaps;
 
+use crate::optical::SwitchConfig;
 use crate::plan::Clock;
 use crate::seal::Keys;
 use crate::sync::RACKS_MAX;
@@ -223,6 +224,9 @@ pub struct Controller {
     /// How often, us.
     #[serde(default = "every")]
     pub announce_us: f64,
+    /// A real optical switch, which is set by the controller and hears no sync frames.
+    #[serde(default)]
+    pub switch: Option<SwitchConfig>,
     /// Interface to announce on.
     pub control: String,
     /// Tokens that seal sync frames, one a line: the first seals, all are believed.
@@ -452,6 +456,16 @@ impl Check for Controller {
         ] {
             let sound = (1.0..=1e5).contains(&value);
             Invalid::unless(sound, field, "is out of range", "expected 1 to 100,000")?;
+        }
+        if let Some(switch) = &self.switch {
+            let inputs =
+                switch.first_input..switch.first_input.saturating_add(u16::from(self.racks));
+            let first = switch.first_output.unwrap_or(inputs.end);
+            let apart =
+                first >= inputs.end || first.saturating_add(u16::from(self.racks)) <= inputs.start;
+            let remedy = "give each rack a port of its own for what comes and for what goes";
+            let what = "is the port of an input";
+            Invalid::unless(apart, "switch.first_output", what, remedy)?;
         }
         let known = schedulers::by_name(&self.scheduler).is_some();
         let names: Vec<&str> = schedulers::ALL.iter().map(|known| known.name()).collect();

@@ -17,6 +17,7 @@ use tracing::warn;
 use crate::api::{self, Shared};
 use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Controller, OcsConfig};
+use crate::optical::{ScpiSwitch, Setter};
 use crate::reopen::LINKS_EVERY_NS;
 use crate::seal::Sealer;
 use crate::status::ControlStatus;
@@ -49,6 +50,10 @@ pub fn run(path: &Path) -> Result<()> {
     let rate_bps = (config.ocs.link_mbps * 1e6) as u64;
     let mut planner = Planner::new(&config.controller, rate_bps, epoch, started);
     let mut sealer = Sealer::new(keys, since_1970_ns());
+    if let Some(switch) = &config.controller.switch {
+        let switch = ScpiSwitch::new(switch.clone(), config.controller.racks);
+        planner.setter = Some(Setter::start(Box::new(switch))?);
+    }
     process::name_thread("ebb-control");
     // Milliseconds of days are announced ahead, but a controller that is late for longer is missed.
     // It goes before a switch on the same processor too, which would not let it in while there is work.
@@ -63,6 +68,7 @@ pub fn run(path: &Path) -> Result<()> {
         _ = socket.flush();
         planner.status.uptime_seconds = (now - started) as f64 * 1e-9;
         planner.status.sealed = sealer.keys().exist();
+        planner.status.switch = planner.setter.as_ref().map(Setter::status);
         shared.show(planner.status.clone());
         while let Some(signal) = signals.take()? {
             match signal {
@@ -118,6 +124,8 @@ struct Planner {
     days: VecDeque<Announced>,
     number: u32,
     begin_ns: u64,
+    /// What sets a real switch.
+    setter: Option<Setter>,
     status: ControlStatus,
 }
 
@@ -135,6 +143,7 @@ impl Planner {
             days: VecDeque::new(),
             number: 0,
             begin_ns: now_ns + (controller.lead_ms * 1e6) as u64,
+            setter: None,
             status: ControlStatus::default(),
         }
     }
@@ -254,12 +263,17 @@ impl Planner {
         let begin_ns = self.begin_ns + night_ns;
         // What a longer one would carry is planned again.
         let duration_ns = duration_ns.min(DAY_NS_MAX);
-        self.days.push_back(Announced {
+        let day = Announced {
             number: self.number,
             duration_ns: duration_ns as u32,
             begin_ns,
             outputs: std::array::from_fn(output),
-        });
+        };
+        if let Some(setter) = &self.setter {
+            // Where there is no room, the switch is far behind: it says so of the days that it has.
+            _ = setter.announce(self.begin_ns, &day);
+        }
+        self.days.push_back(day);
         self.status.days += 1;
         self.number = self.number.wrapping_add(1);
         self.begin_ns = begin_ns + duration_ns;

@@ -24,6 +24,7 @@ mod energy;
 mod follow;
 mod hosts;
 pub mod ocs;
+pub mod optical;
 pub mod plan;
 pub mod rack;
 mod reopen;

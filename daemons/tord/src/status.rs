@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use ebb_power::Basis;
 
+use crate::optical::SwitchStatus;
 use crate::plan::{Source, SyncCounters};
 
 /// A top-of-rack switch.
@@ -212,6 +213,9 @@ pub struct ControlStatus {
     pub reloads: u64,
     /// Time that the last schedule took, us.
     pub schedule_us: f64,
+    /// The real switch that it sets.
+    #[serde(default)]
+    pub switch: Option<SwitchStatus>,
 }
 
 /// What is not counted up: levels and names.

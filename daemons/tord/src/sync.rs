@@ -65,6 +65,7 @@ impl Announced {
 
 /// What a frame says.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one is read at a time, and none is kept")]
 pub enum Frame {
     /// From the controller.
     Sync {

@@ -1,7 +1,8 @@
 //! Metrics of the top-of-rack switch, the optical switch and the controller, as views of their states.
 
-use ebb_telemetry::{Metric, Point, Points, Source, Unit, Value, each, metrics};
+use ebb_telemetry::{Metric, Point, Points, Source, Unit, Value, alone, each, metrics};
 
+use crate::optical::SwitchStatus;
 use crate::plan;
 use crate::status::{ControlStatus, EDGES_NS, OcsStatus, RackStatus, Times, TorStatus};
 
@@ -40,7 +41,7 @@ source!(TorStatus, "tor", [TOR, TOR_SYNC, ENERGY, RACKS, WAITING], |s| {
     facts
 });
 source!(OcsStatus, "ocs", [OCS, OCS_SYNC], |s| source(s.source));
-source!(ControlStatus, "control", [CONTROL], |_s| Vec::new());
+source!(ControlStatus, "control", [CONTROL, SWITCH], |_s| Vec::new());
 
 /// Whose days a program keeps.
 fn source(source: Option<plan::Source>) -> Vec<(&'static str, String)> {
@@ -138,6 +139,13 @@ metrics! {
         counter reloads "Configurations reloaded" |s| s.reloads;
         gauge schedule Seconds "Time to compute the last schedule" |s| s.schedule_us / 1e6;
     }
+    /// Of the real optical switch that it sets, where there is one.
+    static SWITCH: ControlStatus by [] of switch {
+        counter switch_up "Days whose circuits stood when they began" |s| s.up;
+        counter switch_late "Days whose circuits stood only after they began" |s| s.late;
+        counter switch_failed "Days that the optical switch did not make" |s| s.failed;
+        gauge switch_settle Seconds "Time from a night's begin until the last circuits stood" |s| s.settle_us / 1e6;
+    }
 }
 
 static WAITING: &[Metric<TorStatus>] =
@@ -157,6 +165,10 @@ static WAITING: &[Metric<TorStatus>] =
 fn on_its_basis(status: &TorStatus, read: fn(&TorStatus) -> Option<Value>) -> Points {
     let basis = || vec![status.energy.basis.name().to_owned()];
     read(status).into_iter().map(|value| Point(basis(), value)).collect()
+}
+
+fn switch(status: &ControlStatus, read: fn(&SwitchStatus) -> Option<Value>) -> Points {
+    status.switch.as_ref().map_or_else(Vec::new, |switch| alone(switch, read))
 }
 
 fn racks(status: &TorStatus, read: fn(&RackStatus) -> Option<Value>) -> Points {
