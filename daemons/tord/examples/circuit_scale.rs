@@ -1,9 +1,8 @@
 //! What sync frames, reports and schedules of 16 to 64 racks take, and schedules of more. Prints a table and a JSON
 //! line; `--small` sees that it works, `--large` has 10,000 ports as well (some GB).
 
-use std::time::Instant;
-
 use ebb_des::Seed;
+use ebb_host::clock::monotonic;
 use ebb_system_circuit::{Demand, Window, schedulers};
 use ebb_tord::seal::{Keys, Sealer};
 use ebb_tord::sync::{self, Announced, Circuits, Frame, LEN_MAX, RACKS_MAX, days_max};
@@ -17,9 +16,9 @@ const REPORT_MS: f64 = 5.0;
 /// The least of some rounds, in ns a call.
 fn least(rounds: usize, calls: usize, mut call: impl FnMut()) -> f64 {
     let one = |_| {
-        let begun = Instant::now();
+        let begun = monotonic();
         (0..calls).for_each(|_| call());
-        begun.elapsed().as_secs_f64() * 1e9 / calls as f64
+        monotonic().since(begun).as_secs_f64() * 1e9 / calls as f64
     };
     (0..rounds).map(one).fold(f64::INFINITY, f64::min)
 }
