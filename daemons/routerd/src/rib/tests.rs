@@ -155,8 +155,15 @@ fn added(route: Route) -> Event {
     Event::Route { route, replace: false, append: false }
 }
 
+/// 512 cases, or as many as `PROPTEST_CASES` says.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 512 };
+    ProptestConfig { cases, ..default }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     /// Following every event gives the kernel's own decisions at every step.
     #[test]
