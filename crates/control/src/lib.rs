@@ -6,6 +6,7 @@
 
 pub mod cluster;
 mod kernel;
+mod pacing;
 mod paths;
 pub mod policies;
 mod policy;
@@ -14,6 +15,7 @@ pub mod redirect;
 mod router;
 
 pub use kernel::{KernelCores, KernelLoad, gathering};
+pub use pacing::Pacing;
 pub use paths::{Path, PathChoice};
 pub use policy::{Plant, Policy, drive};
 pub use recording::{Decision, Divergence, Recording, replay};

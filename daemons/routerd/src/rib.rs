@@ -21,7 +21,7 @@ mod resync;
 mod room;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -185,8 +185,7 @@ impl Rib {
             Event::Neighbour(neighbour) => self.links.set_neighbour(neighbour, out),
             Event::NeighbourGone(gone) => self.links.remove_neighbour(gone.link, gone.address, out),
             Event::NextHop(object) => {
-                self.links.next_hops.insert(object.id, object.target.clone());
-                self.links.doubtful.remove(&object.id);
+                self.next_hop(object);
                 self.retarget(Candidate::by_object, out);
             }
             Event::NextHopGone(id) => self.next_hop_gone(*id, out),
@@ -293,6 +292,11 @@ impl Rib {
     /// Whether something has to be dumped again.
     pub fn wants(&self) -> bool {
         self.resync.wants()
+    }
+
+    /// A part has to be dumped again.
+    pub fn want(&mut self, part: Part) {
+        self.resync.want(part);
     }
 
     /// What has to be dumped again, if anything; it then counts as done.

@@ -5,6 +5,8 @@
 //! workers' doorbell says so.
 
 mod compare;
+#[cfg(test)]
+mod schedules;
 mod unlisted;
 mod view;
 
@@ -23,6 +25,7 @@ use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::debug;
 
+use self::compare::{Netlink, Reading};
 use crate::policy::{Follower, Mechanism, Verdict};
 use crate::rib::{PortVlan, Rib, Update};
 use crate::shortcuts::{Followed, KernelRoutes, Kernels};
@@ -64,14 +67,12 @@ pub trait PortUpdates {
 
 /// See the module.
 pub struct TableSync {
-    monitor: Monitor,
+    /// What the kernel tells of its tables, and comparisons with it.
+    reading: Reading<Netlink>,
     kernel: netlink::Requests,
     rib: Rib,
     fib: Followed,
     requests: Arc<Requests>,
-    /// Comparisons with the kernel, and when they take place.
-    comparisons: compare::Comparisons,
-    shown: unlisted::Shown,
     policy: Follower,
     policy_objects: Arc<Vec<PolicyObject>>,
     /// What interfaces ask of sources.
@@ -117,13 +118,11 @@ impl TableSync {
         let policy_objects = Arc::default();
         let (bases, told) = (view::Bases::default(), BTreeSet::new());
         let mut sync = TableSync {
-            monitor,
+            reading: Reading::new(Netlink::new(monitor)),
             kernel,
             rib,
             fib,
             requests,
-            comparisons: compare::Comparisons::default(),
-            shown: unlisted::Shown::open(),
             policy,
             policy_objects,
             reverse_paths: BTreeMap::new(),
@@ -134,7 +133,7 @@ impl TableSync {
             least_mtus: [None; 2],
         };
         sync.rib.start(&mut sync.fib);
-        sync.read_first()?;
+        sync.reading.read_first(&mut sync.rib, &mut sync.fib)?;
         sync.policy.set_local_networks(sync.rib.local_networks());
         sync.fib.publish();
         Ok(sync)
@@ -142,7 +141,7 @@ impl TableSync {
 
     /// Descriptors that are readable (or report an error) when there is something to do.
     pub fn fds(&self) -> Vec<RawFd> {
-        [self.monitor.fd()].into_iter().chain(self.policy.fds()).collect()
+        [self.reading.kernel.monitor.fd()].into_iter().chain(self.policy.fds()).collect()
     }
 
     /// Takes over what the kernel said and asks it what the workers want to know.
@@ -157,7 +156,7 @@ impl TableSync {
         }
         // Before packets of a new interface are forwarded.
         if let Err(error) = self.follow_policy(updates) {
-            self.comparisons.failed("the kernel's policy", &error);
+            self.reading.failed("the kernel's policy", &error);
         }
         if changed {
             self.fib.publish();
@@ -189,39 +188,20 @@ impl TableSync {
     /// How long until [`TableSync::turn`] has something to do that no descriptor tells of.
     pub fn patience(&self) -> Option<Duration> {
         let now = clock::monotonic();
-        let next = self.rib.next().into_iter().chain(self.comparisons.next()).min()?;
+        let next = self.rib.next().into_iter().chain(self.reading.next()).min()?;
         Some(Duration::from_nanos(next.as_nanos().saturating_sub(now.as_nanos())))
     }
 
     /// Takes over what the kernel said; whether it said something.
     fn listen(&mut self) -> bool {
-        let (rib, fib) = (&mut self.rib, &mut self.fib);
-        let before = rib.changes();
-        rib.pass(clock::monotonic(), fib);
         let links = &mut self.links_changed;
-        let mut each = |event| {
+        self.reading.listen(&mut self.rib, &mut self.fib, &mut |event| {
             *links |= matches!(event, Event::Link(_) | Event::LinkGone(_) | Event::Overrun);
-            rib.apply(&event, fib);
-        };
-        match self.monitor.poll(&mut each) {
-            Ok(events) => events > 0 || before != rib.changes(),
-            Err(error) => {
-                self.comparisons.failed("netlink", &error);
-                self.reopen();
-                true
-            }
-        }
+        })
     }
 
-    /// Goes on with another socket: all may have changed.
-    fn reopen(&mut self) {
-        match Monitor::open() {
-            Ok(monitor) => {
-                self.monitor = monitor;
-                self.rib.apply(&Event::Overrun, &mut self.fib);
-            }
-            Err(error) => self.comparisons.failed("cannot watch the kernel's tables", &error),
-        }
+    fn catch_up(&mut self) -> bool {
+        self.reading.catch_up(&mut self.rib, &mut self.fib)
     }
 
     /// Asks for what the kernel does not announce of those who take frames of ports; whether
@@ -239,7 +219,7 @@ impl TableSync {
                 Ok(false) => self.rib.end_elsewhere(link, &mut self.fib),
                 // It is taken to be there until somebody says otherwise.
                 Err(error) => {
-                    self.comparisons.failed("reading a link in another namespace", &error)
+                    self.reading.failed("reading a link in another namespace", &error)
                 }
             }
         }
@@ -339,9 +319,9 @@ impl TableSync {
             neighbours: self.fib.neighbours() as u64,
             interfaces: self.rib.interfaces() as u64,
             changes: self.rib.changes(),
-            resyncs: self.comparisons.begun,
-            unread: self.comparisons.unread,
-            failures: self.comparisons.failures,
+            resyncs: self.reading.begun,
+            unread: self.reading.unread,
+            failures: self.reading.failures,
             refused: self.rib.refused(),
         }
     }

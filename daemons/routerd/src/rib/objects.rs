@@ -1,6 +1,6 @@
 //! What goes with a link or a next-hop object, said or unsaid.
 
-use ebb_host::netlink::{NextHopTarget, Part};
+use ebb_host::netlink::{NextHopObject, NextHopTarget, Part};
 
 use super::candidate::Candidate;
 use super::{Rib, Tables};
@@ -35,6 +35,16 @@ impl Rib {
         // any route with an object may be concerned.
         if self.resync.is_running() && self.slots.any_by_object() {
             self.resync.want_all();
+        }
+    }
+
+    /// An object is there, or has become another. Of one that may have gone with its link nobody can tell whether it is
+    /// the same or has come anew, without the routes that went with it: they are asked for.
+    pub(super) fn next_hop(&mut self, object: &NextHopObject) {
+        self.links.next_hops.insert(object.id, object.target.clone());
+        if self.links.doubtful.contains(&object.id) && self.slots.any_by_object() {
+            self.resync.want(Part::Routes4);
+            self.resync.want(Part::Routes6);
         }
     }
 

@@ -3,7 +3,7 @@
 
 mod claims;
 mod grammar;
-mod kernel;
+pub(crate) mod kernel;
 mod lives;
 mod table;
 
@@ -21,7 +21,7 @@ use kernel::{Kernel, Op, op};
 
 /// Forwarding tables as plain maps.
 #[derive(Debug, Default)]
-struct Recorder {
+pub(crate) struct Recorder {
     interfaces: BTreeMap<InterfaceId, Interface>,
     routes: BTreeMap<IpNet, Target>,
     neighbours: BTreeMap<(InterfaceId, IpAddr), [u8; 6]>,
@@ -60,7 +60,7 @@ impl Tables for Recorder {
 
 /// Where packets go, in terms of ports and VLANs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Fate {
+pub(crate) enum Fate {
     Nowhere,
     Kernel,
     Blackhole,
@@ -69,7 +69,7 @@ enum Fate {
 }
 
 impl Recorder {
-    fn fate(&self, address: IpAddr) -> Fate {
+    pub(crate) fn fate(&self, address: IpAddr) -> Fate {
         let covering = self.routes.iter().filter(|(prefix, _)| prefix.contains(&address));
         let Some((_, target)) = covering.max_by_key(|(prefix, _)| prefix.prefix_len()) else {
             return Fate::Nowhere;

@@ -4,49 +4,118 @@
 //! any number of times in a row. What such a list shows is true and is taken over; what it does not show stays
 //! known as it was, until a later one shows everything. Comparisons leave most of the time to what else
 //! the control thread does.
+//!
+//! Whoever tells of the kernel, and of the time, is an argument ([`Tidings`]): `schedules` tries this beside a kernel in
+//! miniature.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
+use std::io;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use ebb_control::Pacing;
 use ebb_host::clock;
-use ebb_host::netlink::{Error, Event, Listed, Part};
+use ebb_host::netlink::{Error, Event, Listed, Monitor, Part};
 use ebb_units::Time;
+use ipnet::IpNet;
 use tracing::{info, warn};
 
-use super::TableSync;
-use crate::rib::Scope;
+use super::unlisted::{SHOWN, Shown};
+use crate::rib::{Rib, Scope, Tables};
 
 /// Inconsistent lists of one part that are read one after the other.
 const ATTEMPTS_MAX: u32 = 3;
 /// Times that a comparison begins anew because messages were lost.
 const LOSSES_MAX: u32 = 3;
-/// Pauses before what was not read is asked for again.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Before the first lists are read again.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long the first lists may take.
 const FIRST_MAX: Duration = Duration::from_secs(20);
 
-/// What was compared, and when it is again.
-#[derive(Debug, Default)]
-pub(super) struct Comparisons {
+/// What the kernel tells of its tables.
+pub(super) trait Tidings {
+    /// The time.
+    fn now(&self) -> Time;
+    /// Lets time pass.
+    fn pause(&mut self, span: Duration);
+    /// See [`Monitor::poll`].
+    fn poll(&mut self, each: &mut dyn FnMut(Event)) -> Result<usize, Error>;
+    /// See [`Monitor::list`].
+    fn list(&mut self, part: Part, each: &mut dyn FnMut(Event)) -> Result<Listed, Error>;
+    /// Goes on with another socket.
+    fn reopen(&mut self) -> Result<(), Error>;
+    /// By how many ways the routes of the last list of IPv6 lead to each of these prefixes, those included that the list
+    /// left out; none where nobody can tell.
+    fn ways(&mut self, of: &HashSet<IpNet>) -> io::Result<HashMap<IpNet, Option<usize>>>;
+}
+
+/// The kernel of this machine.
+pub(super) struct Netlink {
+    pub(super) monitor: Monitor,
+    shown: Shown,
+}
+
+impl Netlink {
+    pub(super) fn new(monitor: Monitor) -> Netlink {
+        Netlink { monitor, shown: Shown::open() }
+    }
+}
+
+impl Tidings for Netlink {
+    fn now(&self) -> Time {
+        clock::monotonic()
+    }
+
+    fn pause(&mut self, span: Duration) {
+        std::thread::sleep(span);
+    }
+
+    fn poll(&mut self, each: &mut dyn FnMut(Event)) -> Result<usize, Error> {
+        self.monitor.poll(each)
+    }
+
+    fn list(&mut self, part: Part, each: &mut dyn FnMut(Event)) -> Result<Listed, Error> {
+        let shown = &mut self.shown;
+        if part == Part::Routes6 {
+            shown.list_begins();
+        }
+        self.monitor.list(part, &mut |event| {
+            shown.listed(&event);
+            each(event);
+        })
+    }
+
+    fn reopen(&mut self) -> Result<(), Error> {
+        self.monitor = Monitor::open()?;
+        Ok(())
+    }
+
+    fn ways(&mut self, of: &HashSet<IpNet>) -> io::Result<HashMap<IpNet, Option<usize>>> {
+        self.shown.ways(of)
+    }
+}
+
+/// Takes over what the kernel tells, and compares the model with it when the model wants that.
+pub(super) struct Reading<K> {
+    pub(super) kernel: K,
     /// Comparisons begun.
     pub(super) begun: u64,
     /// Parts that could not be read to their end.
     pub(super) unread: u64,
     /// Errors of the kernel's sockets.
     pub(super) failures: u64,
-    /// None begins before.
-    not_before: Time,
-    pause: Duration,
-    /// One waits.
-    waits: bool,
+    pacing: Pacing,
 }
 
-impl Comparisons {
-    /// When the one that waits begins.
+impl<K: Tidings> Reading<K> {
+    pub(super) fn new(kernel: K) -> Reading<K> {
+        Reading { kernel, begun: 0, unread: 0, failures: 0, pacing: Pacing::default() }
+    }
+
+    /// When the comparison that waits begins.
     pub(super) fn next(&self) -> Option<Time> {
-        self.waits.then_some(self.not_before)
+        self.pacing.next()
     }
 
     pub(super) fn failed(&mut self, what: &str, error: &dyn Display) {
@@ -54,116 +123,170 @@ impl Comparisons {
         warn!(what, %error, code = "EBB-R075", "cannot read from the kernel; forwarding continues with the known tables");
     }
 
-    /// One took place from `begun` on and left these parts unread.
-    fn ended(&mut self, begun: Time, unread: &[Part]) {
-        let now = clock::monotonic();
-        let took = now.since(begun);
-        self.unread += unread.len() as u64;
-        if unread.is_empty() {
-            self.pause = Duration::ZERO;
-            self.not_before = now + 4 * took;
-            return;
+    /// Takes over what the kernel said; whether it said something. `each` is told of every event.
+    pub(super) fn listen(
+        &mut self,
+        rib: &mut Rib,
+        fib: &mut impl Tables,
+        each: &mut dyn FnMut(&Event),
+    ) -> bool {
+        let before = rib.changes();
+        rib.pass(self.kernel.now(), fib);
+        let told = self.kernel.poll(&mut |event| {
+            each(&event);
+            rib.apply(&event, fib);
+        });
+        match told {
+            Ok(events) => events > 0 || before != rib.changes(),
+            Err(error) => {
+                self.failed("netlink", &error);
+                self.reopen(rib, fib);
+                true
+            }
         }
-        self.pause = (2 * self.pause).clamp(PAUSE_MIN, PAUSE_MAX);
-        self.not_before = now + self.pause.max(took);
-        let parts: Vec<&str> = unread.iter().map(|part| part.name()).collect();
-        let again_ms = self.pause.as_millis() as u64;
-        warn!(
-            parts = parts.join(", "),
-            again_ms,
-            code = "EBB-R076",
-            "kernel tables changed while they were read; trying again later"
-        );
     }
-}
 
-impl TableSync {
+    /// Goes on with another socket, or with this one if there is none: all may have changed.
+    fn reopen(&mut self, rib: &mut Rib, fib: &mut impl Tables) {
+        if let Err(error) = self.kernel.reopen() {
+            self.failed("cannot watch the kernel's tables", &error);
+        }
+        rib.apply(&Event::Overrun, fib);
+    }
+
     /// Reads everything for the first time.
     ///
     /// # Errors
     /// When the kernel refuses, or its routes cannot be read to their end for long: without a route, packets
     /// would go where others lead.
-    pub(super) fn read_first(&mut self) -> Result<()> {
-        let begun = clock::monotonic();
-        let mut scope = Scope::All;
+    pub(super) fn read_first(&mut self, rib: &mut Rib, fib: &mut impl Tables) -> Result<()> {
+        let begun = self.kernel.now();
         loop {
-            self.rib.pass(clock::monotonic(), &mut self.fib);
-            self.rib.begin(scope);
-            let (unread, refusal) = self.list(scope);
-            self.finish(scope, &unread);
+            rib.pass(self.kernel.now(), fib);
+            rib.begin(Scope::All);
+            let (unread, refusal) = self.list(Scope::All, rib, fib);
+            self.finish(Scope::All, &mut unread.clone(), rib, fib);
             if let Some(refusal) = refusal {
                 return Err(anyhow::Error::from(refusal).context("reading the kernel's tables"));
             }
             let lacks = |part: Part| matches!(part, Part::Routes4 | Part::Routes6);
-            self.comparisons.ended(begun, &unread);
+            self.ended(begun, &unread);
             if !unread.into_iter().any(lacks) {
                 return Ok(());
             }
-            if clock::monotonic().since(begun) > FIRST_MAX {
+            if self.kernel.now().since(begun) > FIRST_MAX {
                 bail!(
                     "the kernel's routes change too fast to be read; start the router when they \
                     are stable"
                 );
             }
-            std::thread::sleep(PAUSE_MIN);
-            scope = Scope::All;
+            self.kernel.pause(PAUSE);
         }
     }
 
     /// Compares what the model wants compared, when it is time; whether anything was.
-    pub(super) fn catch_up(&mut self) -> bool {
+    pub(super) fn catch_up(&mut self, rib: &mut Rib, fib: &mut impl Tables) -> bool {
         let mut compared = false;
-        while self.rib.wants() {
-            self.comparisons.waits = clock::monotonic() < self.comparisons.not_before;
-            if self.comparisons.waits {
+        while rib.wants() {
+            if !self.pacing.may_begin(self.kernel.now()) {
                 break;
             }
-            let Some(scope) = self.rib.wanted() else { break };
-            self.compare(scope);
+            let Some(scope) = rib.wanted() else { break };
+            self.compare(scope, rib, fib);
             compared = true;
         }
-        self.comparisons.waits &= self.rib.wants();
+        if !rib.wants() {
+            self.pacing.rest();
+        }
         compared
     }
 
-    fn compare(&mut self, scope: Scope) {
+    fn compare(&mut self, scope: Scope, rib: &mut Rib, fib: &mut impl Tables) {
         info!(?scope, code = "EBB-R077", "comparing with the kernel's tables");
-        self.comparisons.begun += 1;
-        let begun = clock::monotonic();
-        self.rib.pass(begun, &mut self.fib);
-        self.rib.begin(scope);
-        let (unread, error) = self.list(scope);
-        self.finish(scope, &unread);
+        self.begun += 1;
+        let begun = self.kernel.now();
+        rib.pass(begun, fib);
+        rib.begin(scope);
+        let (mut unread, error) = self.list(scope, rib, fib);
+        self.finish(scope, &mut unread, rib, fib);
         if let Some(error) = error {
-            self.comparisons.failed("reading the kernel's tables", &error);
+            self.failed("reading the kernel's tables", &error);
             if matches!(error, Error::Socket { .. }) {
-                self.reopen();
+                self.reopen(rib, fib);
             }
         }
-        self.comparisons.ended(begun, &unread);
+        self.ended(begun, &unread);
     }
 
-    fn finish(&mut self, scope: Scope, unread: &[Part]) {
-        self.rib.finish_without(unread, &mut self.fib);
-        let covers = matches!(scope, Scope::All | Scope::Part(Part::Routes6));
-        if covers && !unread.contains(&Part::Routes6) {
-            self.look_for_unlisted();
+    /// One took place from `begun` on and left these parts unread.
+    fn ended(&mut self, begun: Time, unread: &[Part]) {
+        self.unread += unread.len() as u64;
+        let now = self.kernel.now();
+        if let Some(again) = self.pacing.ended(begun, now, unread.is_empty()) {
+            let parts: Vec<&str> = unread.iter().map(|part| part.name()).collect();
+            let again_ms = again.as_millis() as u64;
+            warn!(
+                parts = parts.join(", "),
+                again_ms,
+                code = "EBB-R076",
+                "kernel tables changed while they were read; trying again later"
+            );
         }
+    }
+
+    fn finish(
+        &mut self,
+        scope: Scope,
+        unread: &mut Vec<Part>,
+        rib: &mut Rib,
+        fib: &mut impl Tables,
+    ) {
+        rib.finish_without(unread, fib);
+        let covers = matches!(scope, Scope::All | Scope::Part(Part::Routes6));
+        if covers && !unread.contains(&Part::Routes6) && !self.look_for_unlisted(rib, fib) {
+            rib.want(Part::Routes6);
+            unread.push(Part::Routes6);
+        }
+    }
+
+    /// A list of IPv6 routes was read to its end: prefixes of which there is more than it showed are the
+    /// kernel's. Whether nothing is to be asked for again.
+    fn look_for_unlisted(&mut self, rib: &mut Rib, fib: &mut impl Tables) -> bool {
+        let merged = rib.merged();
+        if merged.is_empty() {
+            return true;
+        }
+        let ways = self.kernel.ways(&merged);
+        if let Err(error) = &ways {
+            warn!(file = SHOWN, %error, code = "EBB-R078", "merged IPv6 routes are left to the kernel: it may have \
+                more than it lists");
+        }
+        for prefix in merged {
+            let number = ways.as_ref().ok().and_then(|ways| *ways.get(&prefix)?);
+            rib.count_ways(prefix, number, fib);
+        }
+        // Where there is no such file there will be none.
+        ways.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Takes over what the kernel lists; the parts that were not read to their end, and the last error.
-    fn list(&mut self, scope: Scope) -> (Vec<Part>, Option<Error>) {
+    fn list(
+        &mut self,
+        scope: Scope,
+        rib: &mut Rib,
+        fib: &mut impl Tables,
+    ) -> (Vec<Part>, Option<Error>) {
         let wanted = |part: &Part| scope == Scope::All || scope == Scope::Part(*part);
         let parts: Vec<Part> = Part::ALL.into_iter().filter(wanted).collect();
         let mut refusal = None;
         'anew: for _ in 0..LOSSES_MAX {
             let mut unread = Vec::new();
             for part in &parts {
-                match self.list_part(*part) {
+                match self.list_part(*part, rib, fib) {
                     Ok(Listed::Complete) => {}
                     Ok(Listed::Inconsistent) => unread.push(*part),
                     Ok(Listed::Overrun) => {
-                        self.rib.apply(&Event::Overrun, &mut self.fib);
+                        rib.apply(&Event::Overrun, fib);
                         continue 'anew;
                     }
                     Err(error) => {
@@ -177,17 +300,15 @@ impl TableSync {
         (parts, refusal)
     }
 
-    fn list_part(&mut self, part: Part) -> Result<Listed, Error> {
-        let (rib, fib, shown) = (&mut self.rib, &mut self.fib, &mut self.shown);
+    fn list_part(
+        &mut self,
+        part: Part,
+        rib: &mut Rib,
+        fib: &mut impl Tables,
+    ) -> Result<Listed, Error> {
         let mut listed = Listed::Inconsistent;
         for _ in 0..ATTEMPTS_MAX {
-            if part == Part::Routes6 {
-                shown.list_begins();
-            }
-            listed = self.monitor.list(part, &mut |event| {
-                shown.listed(&event);
-                rib.apply(&event, fib);
-            })?;
+            listed = self.kernel.list(part, &mut |event| rib.apply(&event, fib))?;
             if listed != Listed::Inconsistent {
                 break;
             }

@@ -9,13 +9,11 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ebb_host::netlink::Event;
 use ipnet::IpNet;
-use tracing::warn;
 
-use super::TableSync;
 use crate::rib;
 
 /// The file of the network namespace in which it was opened.
-const SHOWN: &str = "/proc/thread-self/net/ipv6_route";
+pub(super) const SHOWN: &str = "/proc/thread-self/net/ipv6_route";
 
 /// What lists are compared with.
 #[derive(Debug)]
@@ -47,7 +45,7 @@ impl Shown {
 
     /// By how many ways routes of the tables that are followed lead to each of these prefixes; none where
     /// some are preferred to others, maybe among those that are merged.
-    fn ways(&mut self, of: &HashSet<IpNet>) -> std::io::Result<HashMap<IpNet, Option<usize>>> {
+    pub(super) fn ways(&mut self, of: &HashSet<IpNet>) -> std::io::Result<HashMap<IpNet, Option<usize>>> {
         let mut text = String::new();
         let file = self.file.as_mut().ok_or(std::io::ErrorKind::NotFound)?;
         file.rewind()?;
@@ -78,26 +76,6 @@ fn shown(line: &str) -> Option<(IpNet, bool)> {
     let address = IpAddr::V6(Ipv6Addr::from_bits(address));
     let prefix = IpNet::new(address, u8::from_str_radix(len, 16).ok()?).ok()?;
     Some((prefix, u32::from_str_radix(flags, 16).ok()? & PREFERENCE != 0))
-}
-
-impl TableSync {
-    /// A list of IPv6 routes was read to its end: prefixes of which there is more than it showed are the
-    /// kernel's.
-    pub(super) fn look_for_unlisted(&mut self) {
-        let merged = self.rib.merged();
-        if merged.is_empty() {
-            return;
-        }
-        let ways = self.shown.ways(&merged);
-        if let Err(error) = &ways {
-            warn!(file = SHOWN, %error, code = "EBB-R078", "merged IPv6 routes are left to the kernel: it may have \
-                more than it lists");
-        }
-        for prefix in merged {
-            let number = ways.as_ref().ok().and_then(|ways| *ways.get(&prefix)?);
-            self.rib.count_ways(prefix, number, &mut self.fib);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A kernel in miniature: the same operations, the same order among routes, the same silences.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 use ebb_apps::route::Interface;
@@ -40,7 +40,7 @@ const PREFIXES: [&str; 13] = [
 ];
 
 /// Addresses in and beside every prefix.
-pub(super) fn addresses() -> Vec<IpAddr> {
+pub(crate) fn addresses() -> Vec<IpAddr> {
     let list = [
         "10.1.2.3",
         "10.1.2.4",
@@ -64,7 +64,7 @@ pub(super) fn addresses() -> Vec<IpAddr> {
 
 /// How a route is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(crate) enum How {
     Plain,
     Append,
     Replace,
@@ -72,7 +72,7 @@ pub(super) enum How {
 
 /// What can happen.
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Add { prefix: usize, metric: u32, table: u32, kind: u8, tos: u8, hops: Vec<(u8, u8)>, how: How },
     Delete { which: usize },
     AddByObject { prefix: usize, id: u32 },
@@ -87,7 +87,7 @@ pub(super) enum Op {
     Neighbour { link: usize, last: u8, set: bool },
 }
 
-pub(super) fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     let how = prop_oneof![Just(How::Plain), Just(How::Append), Just(How::Replace)];
     let table = prop_oneof![8 => Just(254u32), 1 => Just(255), 1 => Just(253), 1 => Just(100)];
     let tos = prop_oneof![9 => Just(0u8), 1 => Just(16)];
@@ -122,7 +122,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
 }
 
 /// The kernel.
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     links: BTreeMap<u32, Link>,
     addresses: Vec<Address>,
     neighbours: Vec<Neighbour>,
@@ -149,7 +149,7 @@ fn link(index: u32) -> Link {
 }
 
 impl Kernel {
-    pub(super) fn new() -> Kernel {
+    pub(crate) fn new() -> Kernel {
         Kernel {
             links: LINKS.iter().map(|index| (*index, link(*index))).collect(),
             addresses: Vec::new(),
@@ -163,7 +163,7 @@ impl Kernel {
         index.and_then(|index| self.links.get(&index)).is_some_and(|link| link.admin_up)
     }
 
-    pub(super) fn dump(&self, part: Part) -> Vec<Event> {
+    pub(crate) fn dump(&self, part: Part) -> Vec<Event> {
         let route =
             |route: &Route| Event::Route { route: route.clone(), replace: false, append: false };
         let family = |v4: bool| {
@@ -185,7 +185,7 @@ impl Kernel {
     }
 
     /// Does it and says what the kernel would.
-    pub(super) fn carry_out(&mut self, op: &Op) -> Vec<Event> {
+    pub(crate) fn carry_out(&mut self, op: &Op) -> Vec<Event> {
         match op {
             Op::Add { .. } => self.add(op),
             Op::AddByObject { prefix, id } => {
@@ -478,7 +478,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn interfaces(&self) -> Vec<Interface> {
+    pub(crate) fn interfaces(&self) -> Vec<Interface> {
         let interface = |link: &Link| {
             let (port, vlan) = self.place(link.index)?;
             let own = self.addresses.iter().filter(|address| address.link == link.index);
@@ -496,7 +496,7 @@ impl Kernel {
         interfaces
     }
 
-    pub(super) fn neighbours_on_ports(&self) -> BTreeMap<(PortId, u16, IpAddr), [u8; 6]> {
+    pub(crate) fn neighbours_on_ports(&self) -> BTreeMap<(PortId, u16, IpAddr), [u8; 6]> {
         let of = self.neighbours.iter().filter(|neighbour| neighbour.usable);
         of.filter_map(|neighbour| {
             let (port, vlan) = self.place(neighbour.link)?;
@@ -505,8 +505,20 @@ impl Kernel {
         .collect()
     }
 
+    /// By how many ways the followed tables lead to each of these prefixes.
+    pub(crate) fn ways(&self, of: &HashSet<IpNet>) -> HashMap<IpNet, Option<usize>> {
+        let mut ways = HashMap::new();
+        for route in self.routes.iter().filter(|route| route.table >= 253) {
+            if of.contains(&route.prefix) {
+                let count = ways.entry(route.prefix).or_insert(Some(0));
+                *count = count.map(|count| count + route.hops.len().max(1));
+            }
+        }
+        ways
+    }
+
     /// What the kernel's tables say, read from the first rule to the last.
-    pub(super) fn fate(&self, address: IpAddr) -> Fate {
+    pub(crate) fn fate(&self, address: IpAddr) -> Fate {
         if kernel_prefixes().iter().any(|prefix| prefix.contains(&address)) {
             return Fate::Kernel;
         }
