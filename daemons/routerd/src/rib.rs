@@ -502,7 +502,9 @@ impl Rib {
         let differs = target_before != target_after;
         let held = differs.then(|| put(out, key.prefix(), target_after));
         let part = if key.is_v4() { Part::Routes4 } else { Part::Routes6 };
-        self.resync.want_if(part, edit.guessed);
+        // Of what is in doubt the last known route has gone: if nothing else shows, nothing was hidden.
+        let bare = list.is_empty() && self.prefixes.unsure.contains(&key);
+        self.resync.want_if(part, edit.guessed || bare);
         if let Some(added) = edit.added {
             self.slots.hold(added);
         }

@@ -13,7 +13,8 @@ impl Rib {
         after: (bool, bool),
         out: &mut impl Tables,
     ) {
-        let Some((was_admin_up, was_up)) = before else { return };
+        // Of one that is heard of for the first time routes may have been heard of before, which have gone meanwhile.
+        let (was_admin_up, was_up) = before.unwrap_or((true, true));
         if was_up && !after.1 {
             self.next_hops_lost(index, out);
         }
