@@ -28,6 +28,8 @@ use crate::rib::{Rib, Scope, Tables};
 const ATTEMPTS_MAX: u32 = 3;
 /// Times that a comparison begins anew because messages were lost.
 const LOSSES_MAX: u32 = 3;
+/// Calls that read what waits in the socket before a list: more than its buffer holds.
+const WAITING_MAX: u32 = 128;
 /// Before the first lists are read again.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long the first lists may take.
@@ -163,6 +165,7 @@ impl<K: Tidings> Reading<K> {
         let begun = self.kernel.now();
         loop {
             rib.pass(self.kernel.now(), fib);
+            self.hear_out(rib, fib);
             rib.begin(Scope::All);
             let (unread, refusal) = self.list(Scope::All, rib, fib);
             self.finish(Scope::All, &mut unread.clone(), rib, fib);
@@ -206,6 +209,7 @@ impl<K: Tidings> Reading<K> {
         self.begun += 1;
         let begun = self.kernel.now();
         rib.pass(begun, fib);
+        self.hear_out(rib, fib);
         rib.begin(scope);
         let (mut unread, error) = self.list(scope, rib, fib);
         self.finish(scope, &mut unread, rib, fib);
@@ -216,6 +220,18 @@ impl<K: Tidings> Reading<K> {
             }
         }
         self.ended(begun, &unread);
+    }
+
+    /// Takes over what waits in the socket. It is older than the lists that follow and proves nothing beside them: behind it
+    /// messages may have been lost that took back what it says.
+    fn hear_out(&mut self, rib: &mut Rib, fib: &mut impl Tables) {
+        for _ in 0..WAITING_MAX {
+            // A socket that fails does so in the list, too, which tells.
+            if self.kernel.poll(&mut |event| rib.apply(&event, fib)).is_ok_and(|events| events > 0) {
+                continue;
+            }
+            break;
+        }
     }
 
     /// One took place from `begun` on and left these parts unread.
@@ -286,6 +302,7 @@ impl<K: Tidings> Reading<K> {
                     Ok(Listed::Complete) => {}
                     Ok(Listed::Inconsistent) => unread.push(*part),
                     Ok(Listed::Overrun) => {
+                        self.hear_out(rib, fib);
                         rib.apply(&Event::Overrun, fib);
                         continue 'anew;
                     }
