@@ -263,14 +263,24 @@ impl Rib {
         self.prefixes.containing(&self.slots.merged()).into_iter().map(|key| key.prefix()).collect()
     }
 
-    /// So many ways lead to a prefix of [`Rib::merged`], or nobody can tell: if as many are known, they are all.
+    /// So many ways lead to a prefix of [`Rib::merged`], or nobody can tell: if as many are known, they are all; if as many
+    /// were listed, those that might have been left out of the list are gone.
     pub(crate) fn count_ways(&mut self, to: IpNet, ways: Option<usize>, out: &mut impl Tables) {
         let key = prefixes::Key::from(to);
         let list = self.prefixes.list(key);
-        let known = list.iter().map(|entry| self.slots.candidate(entry.slot).hops.len().max(1));
-        if ways != Some(known.sum()) {
-            self.doubt(key, out);
-        } else if self.prefixes.unsure.remove(&key) {
+        let of = |entry: &prefixes::Entry| self.slots.candidate(entry.slot).hops.len().max(1);
+        let known: usize = list.iter().map(of).sum();
+        let listed: usize = list.iter().filter(|entry| entry.confirmed).map(of).sum();
+        if ways != Some(known) && ways != Some(listed) {
+            return self.doubt(key, out);
+        }
+        if ways != Some(known) {
+            self.edit(key, out, |list, _| {
+                let removed = list.extract_if(.., |entry| !entry.confirmed).collect();
+                order::Edit { removed, ..order::Edit::default() }
+            });
+        }
+        if self.prefixes.unsure.remove(&key) {
             self.put_again(key, out);
         }
     }

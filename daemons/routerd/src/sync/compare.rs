@@ -268,21 +268,44 @@ impl<K: Tidings> Reading<K> {
     /// A list of IPv6 routes was read to its end: prefixes of which there is more than it showed are the
     /// kernel's. Whether nothing is to be asked for again.
     fn look_for_unlisted(&mut self, rib: &mut Rib, fib: &mut impl Tables) -> bool {
-        let merged = rib.merged();
-        if merged.is_empty() {
-            return true;
+        for _ in 0..ATTEMPTS_MAX {
+            let merged = rib.merged();
+            if merged.is_empty() {
+                return true;
+            }
+            let ways = self.kernel.ways(&merged);
+            if let Err(error) = &ways {
+                warn!(file = SHOWN, %error, code = "EBB-R078", "merged IPv6 routes are left to the kernel: it may have \
+                    more than it lists");
+            }
+            if ways.is_ok() && self.has_moved(rib, fib) {
+                continue;
+            }
+            for prefix in merged {
+                let number = ways.as_ref().ok().and_then(|ways| *ways.get(&prefix)?);
+                rib.count_ways(prefix, number, fib);
+            }
+            // Where there is no such file there will be none.
+            return ways.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound);
         }
-        let ways = self.kernel.ways(&merged);
-        if let Err(error) = &ways {
-            warn!(file = SHOWN, %error, code = "EBB-R078", "merged IPv6 routes are left to the kernel: it may have \
-                more than it lists");
-        }
-        for prefix in merged {
-            let number = ways.as_ref().ok().and_then(|ways| *ways.get(&prefix)?);
-            rib.count_ways(prefix, number, fib);
-        }
-        // Where there is no such file there will be none.
-        ways.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound)
+        rib.merged().into_iter().for_each(|prefix| rib.count_ways(prefix, None, fib));
+        false
+    }
+
+    /// Whether IPv6 routes have changed since they were listed, or may have.
+    fn has_moved(&mut self, rib: &mut Rib, fib: &mut impl Tables) -> bool {
+        let mut moved = false;
+        let told = self.kernel.poll(&mut |event| {
+            moved |= match &event {
+                Event::Route { route, .. } | Event::RouteGone(route) => {
+                    route.prefix.addr().is_ipv6()
+                }
+                Event::Overrun => true,
+                _ => false,
+            };
+            rib.apply(&event, fib);
+        });
+        moved || told.is_err()
     }
 
     /// Takes over what the kernel lists; the parts that were not read to their end, and the last error.

@@ -191,6 +191,9 @@ impl Tidings for Beside {
     }
 
     fn ways(&mut self, of: &HashSet<IpNet>) -> io::Result<HashMap<IpNet, Option<usize>>> {
+        while self.chance(20) {
+            self.happens();
+        }
         if std::env::var_os("EBB_TRACE").is_some() {
             eprintln!("{} ways {of:?}: {:?}", self.now, self.kernel.ways(of));
         }
