@@ -225,12 +225,30 @@ impl<K: Tidings> Reading<K> {
     /// Takes over what waits in the socket. It is older than the lists that follow and proves nothing beside them: behind it
     /// messages may have been lost that took back what it says.
     fn hear_out(&mut self, rib: &mut Rib, fib: &mut impl Tables) {
+        self.hear_out_with(rib, fib, &mut |_| ());
+    }
+
+    fn hear_out_with(
+        &mut self,
+        rib: &mut Rib,
+        fib: &mut impl Tables,
+        each: &mut dyn FnMut(&Event),
+    ) {
         for _ in 0..WAITING_MAX {
-            // A socket that fails does so in the list, too, which tells.
-            if self.kernel.poll(&mut |event| rib.apply(&event, fib)).is_ok_and(|events| events > 0) {
-                continue;
+            let told = self.kernel.poll(&mut |event| {
+                each(&event);
+                rib.apply(&event, fib);
+            });
+            match told {
+                Ok(0) => break,
+                Ok(_) => {}
+                // The list that follows fails as well, and says so.
+                Err(_) => {
+                    each(&Event::Overrun);
+                    rib.apply(&Event::Overrun, fib);
+                    break;
+                }
             }
-            break;
         }
     }
 
@@ -295,17 +313,17 @@ impl<K: Tidings> Reading<K> {
     /// Whether IPv6 routes have changed since they were listed, or may have.
     fn has_moved(&mut self, rib: &mut Rib, fib: &mut impl Tables) -> bool {
         let mut moved = false;
-        let told = self.kernel.poll(&mut |event| {
-            moved |= match &event {
+        self.hear_out_with(rib, fib, &mut |event| {
+            moved |= match event {
                 Event::Route { route, .. } | Event::RouteGone(route) => {
                     route.prefix.addr().is_ipv6()
                 }
-                Event::Overrun => true,
-                _ => false,
+                Event::Address(_) | Event::AddressGone(_) => false,
+                Event::Neighbour(_) | Event::NeighbourGone(_) => false,
+                _ => true,
             };
-            rib.apply(&event, fib);
         });
-        moved || told.is_err()
+        moved
     }
 
     /// Takes over what the kernel lists; the parts that were not read to their end, and the last error.

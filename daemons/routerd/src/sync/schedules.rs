@@ -259,14 +259,21 @@ impl World {
         let beside = &self.reading.kernel;
         if beside.is_ready() || self.rib.wants() {
             return match exactly {
-                true => Err("it never has read everything".to_owned()),
+                true => Err(format!(
+                    "it lacks something: wanted {}, begins {:?}, now {}, after {} comparisons",
+                    self.rib.wants(),
+                    self.reading.next(),
+                    beside.now,
+                    self.reading.begun,
+                )),
                 false => Ok(()),
             };
         }
         for address in addresses() {
             let (ours, kernels) = (self.out.fate(address), beside.kernel.fate(address));
             if ours != kernels && (exactly || ours != Fate::Kernel) {
-                return Err(format!("{address}: {ours:?}, the kernel {kernels:?}"));
+                let by = self.rib.prefix_of(address);
+                return Err(format!("{address} by {by:?}: {ours:?}, the kernel {kernels:?}"));
             }
         }
         self.reading.kernel.counts[3] += 1;
@@ -281,6 +288,7 @@ fn schedule(seed: u64) -> Result<Counts, String> {
     while world.reading.read_first(&mut world.rib, &mut world.out).is_err() {
         world.reading.kernel.broken = false;
     }
+    world.turn();
     for step in 0..TROUBLE {
         for _ in 0..world.reading.kernel.rng.random_range(0..4) {
             world.reading.kernel.happens();
