@@ -42,8 +42,14 @@ impl Rib {
     /// An object is there, or has become another. Of one that may have gone with its link nobody can tell whether it is
     /// the same or has come anew, without the routes that went with it: they are asked for.
     pub(super) fn next_hop(&mut self, object: &NextHopObject) {
-        self.links.next_hops.insert(object.id, object.target.clone());
-        if self.links.doubtful.contains(&object.id) && self.slots.any_by_object() {
+        let doubtful = &self.links.doubtful;
+        let former = self.links.next_hops.insert(object.id, object.target.clone());
+        let doubted = match former {
+            // A group goes with its last member.
+            Some(NextHopTarget::Group(of)) => of.iter().any(|(member, _)| doubtful.contains(member)),
+            _ => doubtful.contains(&object.id),
+        };
+        if doubted && self.slots.any_by_object() {
             self.resync.want(Part::Routes4);
             self.resync.want(Part::Routes6);
         }
