@@ -18,6 +18,8 @@ mod judge;
 mod objects;
 mod rules;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};

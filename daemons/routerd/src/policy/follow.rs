@@ -1,4 +1,5 @@
-//! Keeps the verdict in step with the kernel.
+//! Keeps the verdict in step with the kernel, whose policy and time are an argument ([`Policies`]): `schedules` tries it
+//! beside a kernel that changes all the time and fails.
 
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
@@ -7,8 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_graph::PortId;
 use ebb_host::clock::monotonic;
-use ebb_host::netlink::policy::{Source, Watch};
-use ebb_host::netlink::{Monitor, Part};
+use ebb_host::netlink::policy::{
+    Chain, Discipline, Rule, Ruleset, Source, Switches, Transforms, Watch,
+};
+use ebb_host::netlink::{Error, Monitor, Part};
 use ebb_units::Time;
 use ipnet::IpNet;
 use tracing::warn;
@@ -21,10 +24,123 @@ use crate::status::PolicyObject;
 /// When ports are told again what they could not hold.
 const AGAIN: Duration = Duration::from_secs(1);
 
+type Read<T> = Result<T, Error>;
+
+/// What the kernel tells of its policy: [`Watch`], and the time.
+pub(super) trait Policies {
+    fn now(&self) -> Time;
+    fn changed(&mut self) -> Read<BTreeSet<Source>>;
+    fn filters_announced(&mut self) -> Read<bool>;
+    fn touch(&mut self, source: Source);
+    fn try_again(&mut self, source: Source);
+    fn rest(&mut self);
+    fn forget_v6(&mut self);
+    fn without_v6(&mut self, names: &[&str]) -> BTreeSet<String>;
+    fn rules(&mut self) -> Read<Vec<Rule>>;
+    fn switches(&mut self) -> Read<Vec<Switches>>;
+    fn transforms(&mut self) -> Read<Transforms>;
+    fn chains(&mut self) -> Read<(Vec<Chain>, Ruleset)>;
+    fn disciplines(&mut self, links: &[u32]) -> Read<Vec<Discipline>>;
+}
+
+impl Policies for Watch {
+    fn now(&self) -> Time {
+        monotonic()
+    }
+    fn changed(&mut self) -> Read<BTreeSet<Source>> {
+        self.changed()
+    }
+    fn filters_announced(&mut self) -> Read<bool> {
+        self.filters_announced()
+    }
+    fn touch(&mut self, source: Source) {
+        self.touch(source);
+    }
+    fn try_again(&mut self, source: Source) {
+        self.try_again(source);
+    }
+    fn rest(&mut self) {
+        self.rest();
+    }
+    fn forget_v6(&mut self) {
+        self.forget_v6();
+    }
+    fn without_v6(&mut self, names: &[&str]) -> BTreeSet<String> {
+        self.without_v6(names)
+    }
+    fn rules(&mut self) -> Read<Vec<Rule>> {
+        self.rules()
+    }
+    fn switches(&mut self) -> Read<Vec<Switches>> {
+        self.switches()
+    }
+    fn transforms(&mut self) -> Read<Transforms> {
+        self.transforms()
+    }
+    fn chains(&mut self) -> Read<(Vec<Chain>, Ruleset)> {
+        self.chains()
+    }
+    fn disciplines(&mut self, links: &[u32]) -> Read<Vec<Discipline>> {
+        self.disciplines(links)
+    }
+}
+
 /// Reads the kernel's policy when it says that it changed.
-pub struct Follower {
-    watch: Watch,
-    facts: Facts,
+pub struct Follower(Following<Watch>);
+
+impl Follower {
+    /// Subscribes; the first [`Follower::turn`] reads everything.
+    ///
+    /// # Errors
+    /// When netlink is refused.
+    pub fn open() -> Result<Follower> {
+        let watch = Watch::open().context("cannot watch the kernel's policy")?;
+        Ok(Follower(Following::new(watch)))
+    }
+
+    /// See [`Watch::fds`].
+    pub fn fds(&self) -> Vec<RawFd> {
+        self.0.watch.fds()
+    }
+
+    /// The operator wants these mechanisms to be passed over.
+    pub fn ignore(&mut self, ignored: &[Mechanism]) {
+        self.0.ignore(ignored);
+    }
+
+    /// Where packets come in now.
+    pub fn set_places(&mut self, places: Vec<RouterInterface>) {
+        self.0.set_places(places);
+    }
+
+    /// IPv4 networks whose every address is the host's own.
+    pub fn set_local_networks(&mut self, networks: Vec<IpNet>) {
+        self.0.set_local_networks(networks);
+    }
+
+    /// The verdict is told at the next turn even if it is the same.
+    pub fn repeat(&mut self) {
+        self.0.moved = true;
+    }
+
+    /// A port could not hold the verdict: it is told once more, after a while.
+    pub fn tell_again(&mut self) {
+        self.0.tell_again();
+    }
+
+    /// The verdict, when it is another one than at the last call.
+    ///
+    /// # Errors
+    /// When netlink fails for good.
+    pub fn turn(&mut self) -> Result<Option<&Verdict>> {
+        self.0.turn()
+    }
+}
+
+/// The decisions of a [`Follower`].
+pub(super) struct Following<W> {
+    pub(super) watch: W,
+    pub(super) facts: Facts,
     places: Vec<RouterInterface>,
     ignored: BTreeSet<Mechanism>,
     verdict: Verdict,
@@ -38,14 +154,10 @@ pub struct Follower {
     again: Option<Time>,
 }
 
-impl Follower {
-    /// Subscribes; the first [`Follower::turn`] reads everything.
-    ///
-    /// # Errors
-    /// When netlink is refused.
-    pub fn open() -> Result<Follower> {
-        Ok(Follower {
-            watch: Watch::open().context("cannot watch the kernel's policy")?,
+impl<W: Policies> Following<W> {
+    pub(super) fn new(watch: W) -> Following<W> {
+        Following {
+            watch,
             facts: Facts::default(),
             places: Vec::new(),
             ignored: BTreeSet::new(),
@@ -54,22 +166,15 @@ impl Follower {
             moved: false,
             closed: false,
             again: None,
-        })
+        }
     }
 
-    /// See [`Watch::fds`].
-    pub fn fds(&self) -> Vec<RawFd> {
-        self.watch.fds()
-    }
-
-    /// The operator wants these mechanisms to be passed over.
-    pub fn ignore(&mut self, ignored: &[Mechanism]) {
+    fn ignore(&mut self, ignored: &[Mechanism]) {
         self.ignored = ignored.iter().copied().collect();
         self.stale = true;
     }
 
-    /// Where packets come in now.
-    pub fn set_places(&mut self, places: Vec<RouterInterface>) {
+    pub(super) fn set_places(&mut self, places: Vec<RouterInterface>) {
         if self.places == places {
             return;
         }
@@ -89,29 +194,18 @@ impl Follower {
         self.read(Source::TrafficControl);
     }
 
-    /// IPv4 networks whose every address is the host's own.
-    pub fn set_local_networks(&mut self, networks: Vec<IpNet>) {
+    fn set_local_networks(&mut self, networks: Vec<IpNet>) {
         if self.facts.local_networks != networks {
             self.facts.local_networks = networks;
             self.stale = true;
         }
     }
 
-    /// The verdict is told at the next turn even if it is the same.
-    pub fn repeat(&mut self) {
-        self.moved = true;
+    pub(super) fn tell_again(&mut self) {
+        self.again = Some(self.watch.now() + AGAIN);
     }
 
-    /// A port could not hold the verdict: it is told once more, after a while.
-    pub fn tell_again(&mut self) {
-        self.again = Some(monotonic() + AGAIN);
-    }
-
-    /// The verdict, when it is another one than at the last call.
-    ///
-    /// # Errors
-    /// When netlink fails for good.
-    pub fn turn(&mut self) -> Result<Option<&Verdict>> {
+    pub(super) fn turn(&mut self) -> Result<Option<&Verdict>> {
         if self.verdict.by_rules && !self.closed && self.announced()? {
             return Ok(Some(self.close()));
         }
@@ -119,7 +213,7 @@ impl Follower {
         for source in &changed {
             self.read(*source);
         }
-        if self.again.is_some_and(|at| monotonic() >= at) {
+        if self.again.is_some_and(|at| self.watch.now() >= at) {
             self.again = None;
             self.moved = true;
         }

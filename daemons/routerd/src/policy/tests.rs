@@ -11,7 +11,7 @@ const ETH1: u32 = 2;
 const ETH2: u32 = 3;
 const VLAN: u32 = 4;
 
-fn place(link: u32, name: &str, port: u8, vlan: u16) -> RouterInterface {
+pub(super) fn place(link: u32, name: &str, port: u8, vlan: u16) -> RouterInterface {
     RouterInterface {
         link,
         name: name.into(),
@@ -22,11 +22,11 @@ fn place(link: u32, name: &str, port: u8, vlan: u16) -> RouterInterface {
     }
 }
 
-fn places() -> Vec<RouterInterface> {
+pub(super) fn places() -> Vec<RouterInterface> {
     vec![place(ETH1, "eth1", 0, 0), place(ETH2, "eth2", 1, 0), place(VLAN, "eth2.7", 1, 7)]
 }
 
-fn rule(v6: bool, priority: u32, table: u32) -> Rule {
+pub(super) fn rule(v6: bool, priority: u32, table: u32) -> Rule {
     Rule {
         v6,
         priority,
@@ -50,7 +50,7 @@ fn switches(link: Option<u32>, v6: bool) -> Switches {
 }
 
 /// A machine that forwards everything and does nothing else.
-fn plain() -> Facts {
+pub(super) fn plain() -> Facts {
     let links = [None, Some(ETH1), Some(ETH2), Some(VLAN)];
     Facts {
         rules: vec![
