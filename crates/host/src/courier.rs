@@ -6,7 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use ebb_units::Time;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+
+use crate::clock::monotonic;
 
 /// Descriptors of one system call; Linux takes 253.
 const GROUP: usize = 128;
@@ -79,12 +82,12 @@ impl Courier {
     /// The next message.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the other end is gone, `WouldBlock` when nothing comes for `patience`;
-    /// in either case the conversation is over.
+    /// `UnexpectedEof` when the other end is gone, `WouldBlock` when it has not come whole after `patience`, however
+    /// slowly; in either case the conversation is over.
     pub fn receive(&mut self, patience: Duration) -> io::Result<(String, Vec<OwnedFd>)> {
-        self.0.set_read_timeout(Some(patience))?;
+        let end = monotonic() + patience;
         let mut head = [0; 8];
-        self.0.read_exact(&mut head)?;
+        self.read_by(&mut head, end)?;
         let number =
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (len, count) = (number(0) as usize, number(4) as usize);
@@ -92,14 +95,38 @@ impl Courier {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is malformed"));
         }
         let mut text = vec![0; len];
-        self.0.read_exact(&mut text)?;
+        self.read_by(&mut text, end)?;
         let mut descriptors = Vec::new();
         while descriptors.len() < count {
             let wanted = GROUP.min(count - descriptors.len());
+            self.wait_at_most(end)?;
             self.receive_group(wanted, &mut descriptors)?;
         }
         let text = String::from_utf8(text);
         Ok((text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?, descriptors))
+    }
+
+    /// Reads so much, all of it before `end`.
+    fn read_by(&mut self, mut place: &mut [u8], end: Time) -> io::Result<()> {
+        while !place.is_empty() {
+            self.wait_at_most(end)?;
+            match self.0.read(place) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => place = &mut place[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next reading ends at `end`.
+    fn wait_at_most(&self, end: Time) -> io::Result<()> {
+        let left = end.since(monotonic());
+        if left.is_zero() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.0.set_read_timeout(Some(left))
     }
 
     fn receive_group(&self, wanted: usize, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
@@ -173,5 +200,21 @@ mod tests {
         let (_one, mut other) = Courier::pair().unwrap();
         let error = other.receive(Duration::from_millis(5)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    /// Who sends a byte now and then holds nobody up for longer than who says nothing.
+    #[test]
+    fn a_byte_now_and_then_does_not_prolong_the_wait() {
+        let (mut one, mut other) = Courier::pair().unwrap();
+        let dripping = std::thread::spawn(move || {
+            let mut bytes = [200, 0, 0, 0].into_iter().chain(std::iter::repeat(0));
+            while one.0.write_all(&[bytes.next().unwrap()]).is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let error = other.receive(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(other);
+        dripping.join().unwrap();
     }
 }

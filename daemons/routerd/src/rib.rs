@@ -158,7 +158,7 @@ impl Rib {
                 let before = self.links.get(link.index).map(|link| (link.admin_up, link.up));
                 let moved = self.links.set_link(link.clone(), out);
                 self.retarget_links(&moved, out);
-                self.link_state_changed(link.index, before, (link.admin_up, link.up), out);
+                self.link_state(link.index, before, (link.admin_up, link.up), out);
             }
             Event::LinkGone(index) => {
                 let moved = self.links.remove_link(*index, out);

@@ -388,15 +388,16 @@ impl Slots {
 
     /// Routes the kernel removes, with or without announcement, when `link` is switched off: those
     /// with no other link that is on. IPv4 keeps routes to the host itself (`fib_sync_down_dev`).
-    pub(super) fn dead_with(&self, link: u32, links: &Links) -> Vec<u32> {
+    /// One that `goes_down` was up: else only of IPv4 routes is it certain, of whose links all are known.
+    pub(super) fn dead_with(&self, link: u32, links: &Links, goes_down: bool) -> Vec<u32> {
         let local = kind_number(RouteKind::Local);
         let off = |hop: &Hop| {
-            hop.link.is_none_or(|index| links.get(index).is_none_or(|link| !link.admin_up))
+            hop.link.is_none_or(|index| links.get(index).map_or(goes_down, |link| !link.admin_up))
         };
         self.matching(|candidate| {
             candidate.hops.iter().any(|hop| hop.link == Some(link))
                 && candidate.hops.iter().all(off)
-                && (candidate.v6 || candidate.kind != local)
+                && (if candidate.v6 { goes_down } else { candidate.kind != local })
         })
     }
 

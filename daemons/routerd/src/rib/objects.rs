@@ -6,27 +6,27 @@ use super::candidate::Candidate;
 use super::{Rib, Tables};
 
 impl Rib {
-    pub(super) fn link_state_changed(
+    /// What goes with a link that is down goes whatever was known of the link: that it had come up may not have been heard.
+    pub(super) fn link_state(
         &mut self,
         index: u32,
         before: Option<(bool, bool)>,
-        after: (bool, bool),
+        (admin_up, up): (bool, bool),
         out: &mut impl Tables,
     ) {
-        // Of one that is heard of for the first time routes may have been heard of before, which have gone meanwhile.
-        let (was_admin_up, was_up) = before.unwrap_or((true, true));
-        if was_up && !after.1 {
-            self.next_hops_lost(index, out);
+        if !up {
+            self.next_hops_lost(index, before.is_none_or(|(_, up)| up), out);
         }
-        if was_admin_up && !after.0 {
-            let dead = self.slots.dead_with(index, &self.links);
+        if !admin_up {
+            let goes_down = before.is_some_and(|(admin_up, _)| admin_up);
+            let dead = self.slots.dead_with(index, &self.links, goes_down);
             self.drop_slots(&dead, out);
         }
     }
 
     /// The kernel removes next-hop objects with their link (`nexthop_flush_dev`), and their routes with them,
     /// silently. Until it has been asked which are left, the packets of their routes are its own.
-    fn next_hops_lost(&mut self, link: u32, out: &mut impl Tables) {
+    fn next_hops_lost(&mut self, link: u32, was_up: bool, out: &mut impl Tables) {
         let lost = self.links.doubt_next_hops(link);
         self.resync.want_if(Part::NextHops, lost);
         if lost {
@@ -34,7 +34,7 @@ impl Rib {
         }
         // In a dump, what is known of the objects may be older than what is known of the routes:
         // any route with an object may be concerned.
-        if self.resync.is_running() && self.slots.any_by_object() {
+        if was_up && self.resync.is_running() && self.slots.any_by_object() {
             self.resync.want_all();
         }
     }
@@ -67,7 +67,7 @@ impl Rib {
 
     /// The link was taken out already; `moved` are those that changed with it.
     pub(super) fn link_gone(&mut self, index: u32, moved: &[u32], out: &mut impl Tables) {
-        self.next_hops_lost(index, out);
+        self.next_hops_lost(index, true, out);
         let dead = self.slots.gone_with(index);
         self.drop_slots(&dead, out);
         self.retarget_links(moved, out);

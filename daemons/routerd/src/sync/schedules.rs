@@ -82,11 +82,7 @@ impl Beside {
     /// Something happens in the kernel, and is announced.
     fn happens(&mut self) {
         let op = OPS.with(|ops| ops.new_tree(&mut self.runner).expect("a deed").current());
-        let events = self.kernel.carry_out(&op);
-        if std::env::var_os("EBB_TRACE").is_some() {
-            eprintln!("{} {op:?}: {events:?}", self.now);
-        }
-        for event in events {
+        for event in self.kernel.carry_out(&op) {
             if self.broken {
                 continue;
             }
@@ -150,9 +146,6 @@ impl Tidings for Beside {
         let mut lost = std::mem::take(&mut self.overrun);
         self.queue.drain(..).for_each(&mut *each);
         let list = self.kernel.dump(part);
-        if std::env::var_os("EBB_TRACE").is_some() {
-            eprintln!("{} list {part:?}: {list:?}", self.now);
-        }
         let whole = !self.chance(25);
         if !whole {
             self.counts[2] += 1;
@@ -193,9 +186,6 @@ impl Tidings for Beside {
     fn ways(&mut self, of: &HashSet<IpNet>) -> io::Result<HashMap<IpNet, Option<usize>>> {
         while self.chance(20) {
             self.happens();
-        }
-        if std::env::var_os("EBB_TRACE").is_some() {
-            eprintln!("{} ways {of:?}: {:?}", self.now, self.kernel.ways(of));
         }
         if self.chance(20) {
             return Err(io::Error::from(io::ErrorKind::OutOfMemory));
@@ -315,7 +305,7 @@ fn number(variable: &str) -> Option<u64> {
 fn whatever_is_lost_the_tables_are_the_kernels_or_leave_packets_to_it() {
     let seeds = match (number("EBB_SEED"), number("EBB_SCHEDULES")) {
         (Some(first), count) => first..first + count.unwrap_or(1),
-        (None, count) => 0..count.unwrap_or(3000),
+        (None, count) => 0..count.unwrap_or(5000),
     };
     let mut sum = [0; 4];
     for seed in seeds {
