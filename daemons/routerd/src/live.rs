@@ -49,6 +49,7 @@ use interfaces::Interfaces;
 use kernel_cpus::KernelCpus;
 use path_costs::ByCost;
 pub use preflight::{Preflight, preflight};
+pub use upgrade::read_word;
 use vigil::{Vigil, Watch};
 
 /// How often the control thread looks at counters that wrap around (energy).

@@ -180,6 +180,18 @@ impl TryFrom<Replace> for Stopped {
     }
 }
 
+/// Reads any text as a word of another program, and what it says of where that one stopped.
+///
+/// # Errors
+/// In words, when it is none.
+pub fn read_word(text: &str) -> Result<()> {
+    if let Word::Replace(replace) = serde_json::from_str(text)? {
+        let again = Replace::from(&Stopped::try_from(replace)?);
+        serde_json::to_string(&Word::Replace(again))?;
+    }
+    Ok(())
+}
+
 fn say(courier: &mut Courier, word: &Word) -> Result<()> {
     let text = serde_json::to_string(word).context("words are plain data")?;
     courier.send(&text, Vec::new()).context("the other program has ended")
