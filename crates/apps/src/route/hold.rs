@@ -35,6 +35,8 @@ pub(super) struct Hold {
     /// Bits of [`bit`] of every awaited neighbour, and perhaps of some that were.
     filter: [u64; 16],
     total: usize,
+    /// How many wait for neighbours of each interface.
+    of_interface: BTreeMap<InterfaceId, usize>,
     originated: usize,
     bounds: Arc<RouteCounters>,
 }
@@ -52,7 +54,7 @@ pub(super) enum Held {
 
 impl Hold {
     pub(super) fn new(bounds: Arc<RouteCounters>) -> Hold {
-        Hold { queues: BTreeMap::new(), filter: [0; 16], total: 0, originated: 0, bounds }
+        Hold { queues: BTreeMap::new(), filter: [0; 16], total: 0, of_interface: BTreeMap::new(), originated: 0, bounds }
     }
 
     /// Packets that wait.
@@ -76,11 +78,17 @@ impl Hold {
     ) -> Held {
         let waiting = self.queues.get(&awaited).map_or(0, |queue| queue.packets.len());
         let limits = self.bounds.limits();
-        let full = self.total >= limits.hold_total_max || waiting >= limits.hold_per_neighbour_max;
+        // An interface may take as much as is left free (Choudhury and Hahne, Dynamic queue length thresholds, 1998): one
+        // behind which nobody answers takes half of the places, two of them in the long run a third each, and each other
+        // interface half of what is left.
+        let of_interface = self.of_interface.get(&awaited.0).copied().unwrap_or(0);
+        let full = of_interface >= limits.hold_total_max.saturating_sub(self.total)
+            || waiting >= limits.hold_per_neighbour_max;
         if full && since.is_none() {
             return Held::Full(packet);
         }
         self.total += 1;
+        *self.of_interface.entry(awaited.0).or_default() += 1;
         self.originated += usize::from(packet.flags & Packet::ORIGINATED != 0);
         let (word, bit) = bit(&awaited);
         self.filter[word] |= bit;
@@ -110,6 +118,7 @@ impl Hold {
     pub(super) fn take(&mut self, awaited: &Awaited) -> Vec<Packet> {
         let packets = self.queues.remove(awaited).map_or(Vec::new(), |queue| queue.packets);
         self.total -= packets.len();
+        leave(&mut self.of_interface, awaited.0, packets.len());
         self.originated -=
             packets.iter().filter(|packet| packet.flags & Packet::ORIGINATED != 0).count();
         if self.queues.is_empty() {
@@ -126,11 +135,13 @@ impl Hold {
     ) -> Vec<(Time, Vec<Packet>)> {
         let mut given = Vec::new();
         let (total, originated) = (&mut self.total, &mut self.originated);
-        self.queues.retain(|_, queue| {
+        let of_interface = &mut self.of_interface;
+        self.queues.retain(|(interface, _), queue| {
             let packets = std::mem::take(&mut queue.packets);
             let (gone, stay): (Vec<_>, Vec<_>) =
                 packets.into_iter().partition(|packet| leaves(packet));
             *total -= gone.len();
+            leave(of_interface, *interface, gone.len());
             *originated -=
                 gone.iter().filter(|packet| packet.flags & Packet::ORIGINATED != 0).count();
             if !gone.is_empty() {
@@ -172,6 +183,16 @@ impl Hold {
     }
 }
 
+/// So many packets for neighbours of an interface wait no more.
+fn leave(of_interface: &mut BTreeMap<InterfaceId, usize>, interface: InterfaceId, count: usize) {
+    if let Some(waiting) = of_interface.get_mut(&interface) {
+        *waiting -= count;
+        if *waiting == 0 {
+            of_interface.remove(&interface);
+        }
+    }
+}
+
 /// Where a neighbour's bit is in the filter.
 #[inline]
 fn bit((interface, address): &Awaited) -> (usize, u64) {
@@ -181,4 +202,55 @@ fn bit((interface, address): &Awaited) -> (usize, u64) {
     };
     let hash = (address ^ u64::from(interface.0) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((hash >> 60) as usize, 1 << (hash >> 54 & 63))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_graph::{Pool, Reserve};
+    use proptest::prelude::*;
+
+    use super::super::RouteLimits;
+    use super::*;
+
+    const MAX: usize = 48;
+
+    proptest! {
+        /// Neighbours that nobody answers for, behind some interfaces, take their share of the places and no more: another
+        /// interface's packets find half of what those leave.
+        #[test]
+        fn a_flooded_interface_leaves_others_their_share(
+            flooded in 1..5_u16,
+            packets in prop::collection::vec((0..5_u16, any::<u8>()), 0..400),
+        ) {
+            let limits = RouteLimits {
+                hold_total_max: MAX,
+                hold_per_neighbour_max: 4,
+                ..RouteLimits::default()
+            };
+            let mut pool = Pool::new(Reserve::allocate(2 * MAX as u32).1);
+            let mut hold = Hold::new(Arc::new(RouteCounters::new(&limits)));
+            let mut push = |interface: u16, last: u8| {
+                let awaited = (InterfaceId(interface), IpAddr::from([192, 0, 2, last]));
+                let packet = pool.get().expect("a frame").fill(&[0; 60]);
+                match hold.push(Time::ZERO, None, awaited, packet) {
+                    Held::Full(packet) => {
+                        pool.put(packet.into_frame());
+                        false
+                    }
+                    _ => true,
+                }
+            };
+            for (interface, last) in packets {
+                push(interface % flooded, last);
+            }
+            // One after the other each leaves half of what it finds.
+            let share = MAX >> (flooded + 1);
+            prop_assert!((0..share as u8).all(|last| push(9, last)), "{share} of {MAX}");
+            let all: Vec<Awaited> = hold.awaited().map(|(awaited, _)| *awaited).collect();
+            for awaited in all {
+                hold.take(&awaited).into_iter().for_each(|packet| pool.put(packet.into_frame()));
+            }
+            prop_assert!(hold.len() == 0 && hold.of_interface.is_empty());
+        }
+    }
 }

@@ -76,7 +76,8 @@ pub(crate) use validate::is_whole_v4;
 pub struct RouteLimits {
     /// Packets that may wait for one neighbour.
     pub hold_per_neighbour_max: usize,
-    /// Packets that may wait for all neighbours together.
+    /// Packets that may wait for all neighbours together; for those of one interface as many as are left free, which
+    /// is half of them if it is alone.
     pub hold_total_max: usize,
     /// How long packets wait before their senders are told that the host is unreachable.
     pub hold_timeout: Duration,

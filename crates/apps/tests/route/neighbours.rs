@@ -123,7 +123,7 @@ fn what_was_held_elsewhere_leaves_before_what_comes_here() {
 #[test]
 fn waiting_is_bounded() {
     let limits =
-        RouteLimits { hold_per_neighbour_max: 4, hold_total_max: 6, ..RouteLimits::default() };
+        RouteLimits { hold_per_neighbour_max: 4, hold_total_max: 12, ..RouteLimits::default() };
     let mut router = Router::with(&limits);
     let full = Left::Dropped(DropReason::NeighbourUnresolved);
     assert_eq!(router.send(&numbered("198.51.100.70", 0..5)), std::slice::from_ref(&full));
