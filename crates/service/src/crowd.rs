@@ -46,17 +46,21 @@ impl Crowd {
 
     fn make_room(&mut self) {
         self.inside.retain(|(_, one)| !one.is_closed());
-        if self.inside.len() < self.most {
-            return;
-        }
-        let mut counts = BTreeMap::<IpAddr, usize>::new();
-        self.inside.iter().for_each(|(address, _)| *counts.entry(*address).or_default() += 1);
-        let most = counts.values().max().copied().unwrap_or(0);
-        if let Some(at) = self.inside.iter().position(|(address, _)| counts[address] == most) {
+        if self.inside.len() >= self.most
+            && let Some(at) = crowding(self.inside.iter().map(|(address, _)| *address))
+        {
             // Dropping its sender is what ends it.
             self.inside.remove(at);
         }
     }
+}
+
+/// The oldest connection from the address that has most.
+fn crowding(inside: impl Iterator<Item = IpAddr> + Clone) -> Option<usize> {
+    let mut counts = BTreeMap::<IpAddr, usize>::new();
+    inside.clone().for_each(|address| *counts.entry(address).or_default() += 1);
+    let most = counts.values().max().copied()?;
+    inside.into_iter().position(|address| counts[&address] == most)
 }
 
 impl axum::serve::Listener for Crowd {
@@ -153,5 +157,35 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MOST: usize = 16;
+
+    proptest! {
+        /// Whoever connects again and again ends connections of its own: no other address loses one of its share.
+        #[test]
+        fn one_that_connects_again_and_again_ends_its_own(
+            honest in 1..4_u8,
+            floods in 1..200_usize,
+        ) {
+            let of = |last: u8| IpAddr::from([192, 0, 2, last]);
+            let mut inside: Vec<IpAddr> = (1..=honest).map(of).collect();
+            // What floods is one address; all others have come once each.
+            for _ in 0..floods {
+                if inside.len() >= MOST {
+                    let at = crowding(inside.iter().copied()).expect("somebody is inside");
+                    prop_assert_eq!(inside.remove(at), of(99));
+                }
+                inside.push(of(99));
+            }
+            prop_assert!((1..=honest).all(|last| inside.contains(&of(last))));
+        }
     }
 }
