@@ -218,9 +218,7 @@ impl TableSync {
                 Ok(true) => {}
                 Ok(false) => self.rib.end_elsewhere(link, &mut self.fib),
                 // It is taken to be there until somebody says otherwise.
-                Err(error) => {
-                    self.reading.failed("reading a link in another namespace", &error)
-                }
+                Err(error) => self.reading.failed("reading a link in another namespace", &error),
             }
         }
         // Who cannot be asked for is none of them: then the frames are somebody else's.

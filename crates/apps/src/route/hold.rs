@@ -54,7 +54,14 @@ pub(super) enum Held {
 
 impl Hold {
     pub(super) fn new(bounds: Arc<RouteCounters>) -> Hold {
-        Hold { queues: BTreeMap::new(), filter: [0; 16], total: 0, of_interface: BTreeMap::new(), originated: 0, bounds }
+        Hold {
+            queues: BTreeMap::new(),
+            filter: [0; 16],
+            total: 0,
+            of_interface: BTreeMap::new(),
+            originated: 0,
+            bounds,
+        }
     }
 
     /// Packets that wait.

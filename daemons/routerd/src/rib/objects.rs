@@ -46,7 +46,9 @@ impl Rib {
         let former = self.links.next_hops.insert(object.id, object.target.clone());
         let doubted = match former {
             // A group goes with its last member.
-            Some(NextHopTarget::Group(of)) => of.iter().any(|(member, _)| doubtful.contains(member)),
+            Some(NextHopTarget::Group(of)) => {
+                of.iter().any(|(member, _)| doubtful.contains(member))
+            }
             _ => doubtful.contains(&object.id),
         };
         if doubted && self.slots.any_by_object() {

@@ -45,7 +45,10 @@ impl Shown {
 
     /// By how many ways routes of the tables that are followed lead to each of these prefixes; none where
     /// some are preferred to others, maybe among those that are merged.
-    pub(super) fn ways(&mut self, of: &HashSet<IpNet>) -> std::io::Result<HashMap<IpNet, Option<usize>>> {
+    pub(super) fn ways(
+        &mut self,
+        of: &HashSet<IpNet>,
+    ) -> std::io::Result<HashMap<IpNet, Option<usize>>> {
         let mut text = String::new();
         let file = self.file.as_mut().ok_or(std::io::ErrorKind::NotFound)?;
         file.rewind()?;
