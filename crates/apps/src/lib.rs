@@ -5,6 +5,7 @@
 
 pub mod application;
 pub mod count;
+pub mod dedup;
 pub mod esp;
 pub mod ipfix;
 pub mod route;
