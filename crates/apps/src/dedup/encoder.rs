@@ -159,7 +159,8 @@ mod tests {
     fn only_what_is_acknowledged_and_young_is_referred_to() {
         let sampler = Sampler { sampling: Sampling::Maxp, period: 32, key: 3 };
         let mut encoder = Encoder::new(1 << 20, 32);
-        let payload: Vec<u8> = (0..1400u32).map(|at| (at * at >> 3) as u8).collect();
+        let payload: Vec<u8> =
+            (0..1400u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37) as u8).collect();
         let (mut starts, mut samples, mut references) = (Vec::new(), Vec::new(), Vec::new());
         sampler.sample(&payload, &mut starts, &mut samples);
         encoder.find(&payload, &samples, u64::MAX, &mut references);

@@ -180,8 +180,8 @@ impl Decode {
     fn restore(&mut self, peer: &Peer, packet: &mut Packet, place: Place) -> Result<(), Counted> {
         let frame = packet.data();
         let (fixed, rest) = frame[place.l4..place.end].split_at(place.fixed_len);
-        // Not an encoder's: nobody takes it, but who judges that is the host.
-        let Some(shim) = Shim::read(rest) else { return Ok(()) };
+        // No host takes it either.
+        let shim = Shim::read(rest).ok_or(Counted::Malformed)?;
         if shim.session != peer.own.session {
             peer.inbound().hurry();
             peer.ring();
