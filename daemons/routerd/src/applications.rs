@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use ebb_apps::Application;
 use ebb_apps::count::Count;
+use ebb_apps::dedup::Dedup;
 use ebb_apps::ipfix::{Bell, Exporter, Format, Ipfix, Metering, Version};
 use ebb_apps::route::FibWriter;
 use ebb_graph::PortId;
@@ -33,15 +34,18 @@ pub struct Made {
     pub exporter: Option<Exporter>,
     /// Tunnels, which use up numbers that somebody has to claim.
     pub tunnels: Option<Remembered>,
+    /// Whose peers somebody has to tell what came.
+    pub dedup: Option<Arc<Dedup>>,
 }
 
-/// Makes those of a configuration for so many workers; `bell` wakes what sends flows. Of tunnels' keys nothing is
+/// Makes those of a configuration for so many workers; `bells` wake what sends flows and what
+/// speaks with peers. Of tunnels' keys nothing is
 /// remembered unless it is `lasting`.
 ///
 /// # Errors
 /// When a key cannot be read, or what is remembered of one.
-pub fn make(config: &Config, workers: usize, bell: &Bell, lasting: bool) -> Result<Made> {
-    let (mut exporter, mut tunnels) = (None, None);
+pub fn make(config: &Config, workers: usize, bells: &Bells, lasting: bool) -> Result<Made> {
+    let (mut exporter, mut tunnels, mut dedup) = (None, None, None);
     let make = |app: &App| -> Result<Arc<dyn Application>> {
         Ok(match app {
             App::Esp if !lasting => tunnel_state::make_passing(workers, &config.esp.tunnels()?)?,
@@ -52,19 +56,32 @@ pub fn make(config: &Config, workers: usize, bell: &Bell, lasting: bool) -> Resu
             }
             App::Count => Arc::new(Count::new(workers)),
             App::Ipfix => {
-                let ipfix = Ipfix::new(workers, metering(&config.ipfix), bell);
+                let ipfix = Ipfix::new(workers, metering(&config.ipfix), &bells.flows);
                 exporter = Some(ipfix.exporter(format(&config.ipfix)));
                 Arc::new(ipfix)
+            }
+            App::Dedup => {
+                let (of, bell) = (&config.dedup, &bells.peers);
+                let made = Dedup::new(workers, &of.settings(), &of.sessions(config), bell);
+                dedup.insert(Arc::new(made)).clone()
             }
         })
     };
     let applications = config.router.apps.iter().map(make).collect::<Result<_>>()?;
-    Ok(Made { applications, exporter, tunnels })
+    Ok(Made { applications, exporter, tunnels, dedup })
 }
 
-/// Of a router whose flows nobody exports.
-pub fn silent() -> Bell {
-    Arc::new(|| ())
+/// Whom workers wake.
+pub struct Bells {
+    /// What sends flows.
+    pub flows: Bell,
+    /// What speaks with peers.
+    pub peers: Bell,
+}
+
+/// Of a router whose flows nobody exports, and which has no peers.
+pub fn silent() -> Bells {
+    Bells { flows: Arc::new(|| ()), peers: Arc::new(|| ()) }
 }
 
 fn metering(of: &FlowExport) -> Metering {

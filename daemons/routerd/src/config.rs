@@ -16,6 +16,7 @@ mod files;
 mod parse;
 mod problem;
 mod read;
+mod redundancy;
 mod statics;
 mod tunnels;
 mod types;
@@ -26,6 +27,7 @@ use std::path::Path;
 
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};
+pub use redundancy::{Dedup, DedupPeer, DedupSampling};
 pub use types::*;
 
 impl Config {

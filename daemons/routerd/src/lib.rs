@@ -8,6 +8,7 @@ pub mod api;
 pub mod applications;
 pub mod cleartext;
 pub mod config;
+pub mod conversation;
 pub mod counters;
 pub mod energy;
 pub mod explain;

@@ -40,6 +40,7 @@ use ebb_units::Time;
 use tracing::{error, info, warn};
 
 use crate::config::Config;
+use crate::conversation::Conversation;
 use crate::export::Export;
 use crate::sync::TableSync;
 use crate::tunnel_state::Keeper;
@@ -70,6 +71,8 @@ pub struct Live {
     export: Option<Export>,
     /// And this.
     tunnels: Option<Keeper>,
+    /// And what tells peers.
+    conversation: Option<Conversation>,
     reserve: Arc<Reserve>,
     /// Another program that is to take over.
     upgrade: Option<upgrade::Successor>,
@@ -209,6 +212,7 @@ impl Live {
         self.backend.router.stop();
         self.export = None;
         self.tunnels = None;
+        self.conversation = None;
         Ok(())
     }
 

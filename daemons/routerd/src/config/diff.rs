@@ -201,6 +201,13 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
             new: format!("what the file says ({to})"),
         });
     }
+    if old.dedup != new.dedup {
+        changes.push(Change::Restart {
+            field: "dedup",
+            old: format!("as it is ({} peers)", old.dedup.peers.len()),
+            new: format!("what the file says ({} peers)", new.dedup.peers.len()),
+        });
+    }
 }
 
 /// What [`restarts`] compares, taken from the running configuration.
@@ -215,6 +222,7 @@ pub(super) fn keep(new: &mut Config, running: &Config) {
     new.status = running.status.clone();
     new.ipfix = running.ipfix.clone();
     new.esp = running.esp.clone();
+    new.dedup = running.dedup.clone();
 }
 
 /// A port as its sockets know it: whatever else differs is a matter of addresses and routes.

@@ -14,6 +14,7 @@ use super::applications;
 use super::check::{self, PortSpans, Spans};
 use super::problem::ConfigError;
 use super::read::{Reader, Section};
+use super::redundancy;
 use super::statics;
 use super::tunnels;
 use super::types::{
@@ -66,11 +67,13 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
         metrics: metrics(root.section("metrics")),
         ipfix: applications::ipfix(root.section("ipfix")),
         esp: tunnels::esp(root.section("esp")),
+        dedup: redundancy::dedup(root.section("dedup")),
         status: status(root.section("status")),
     };
     check::ports(&root, &config, &spans);
     applications::check(&root, &config);
     tunnels::check(&root, &config);
+    redundancy::check(&root, &config);
     for section in root.sections("route") {
         config.routes.extend(statics::route(section, &config));
     }

@@ -8,6 +8,7 @@ use ebb_graph::{FRAME_LEN, HEADROOM};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::redundancy::Dedup;
 use crate::policy::Mechanism;
 
 /// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
@@ -50,6 +51,8 @@ pub struct Config {
     pub ipfix: FlowExport,
     /// `[esp]`
     pub esp: Esp,
+    /// `[dedup]`
+    pub dedup: Dedup,
     /// `[status]`
     pub status: StatusSocket,
 }
@@ -88,6 +91,8 @@ pub enum App {
     Ipfix,
     /// [`ebb_apps::esp`].
     Esp,
+    /// [`ebb_apps::dedup`].
+    Dedup,
 }
 
 /// `[ipfix]`: how flows are counted, and who is told (crates/apps/src/ipfix).

@@ -43,6 +43,7 @@ impl Config {
         section("metrics", metrics);
         section("ipfix", plain(&self.ipfix));
         section("esp", plain(&self.esp));
+        section("dedup", plain(&self.dedup));
         let mut status = Table::new();
         let socket = self.status.socket.as_ref().map(|path| shown(path)).unwrap_or_default();
         put(&mut status, "socket", Some(socket));

@@ -25,8 +25,9 @@ use super::path_costs::ByCost;
 use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
-use crate::applications::{self, Made};
+use crate::applications::{self, Bells, Made};
 use crate::config::{self, Config};
+use crate::conversation::Conversation;
 use crate::export::Export;
 use crate::knobs::{self, MachineKnobs};
 use crate::power::{Fitted, path_costs};
@@ -73,9 +74,12 @@ impl Live {
         let (mut writer, fib) = FibWriter::new();
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
         let export_bell = Arc::new(Doorbell::new()?);
-        let rung = export_bell.clone();
-        let Made { applications, exporter, tunnels } =
-            applications::make(&config, workers, &(Arc::new(move || rung.ring()) as _), true)?;
+        let peers_bell = Arc::new(Doorbell::new()?);
+        let (flows, peers) = (export_bell.clone(), peers_bell.clone());
+        let bells =
+            Bells { flows: Arc::new(move || flows.ring()), peers: Arc::new(move || peers.ring()) };
+        let Made { applications, exporter, tunnels, dedup } =
+            applications::make(&config, workers, &bells, true)?;
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
         sync.reserve(applications::addresses(&applications));
@@ -143,6 +147,10 @@ impl Live {
         let told = backend.clone();
         let keep = move |words| told.replace_warning("esp:", words);
         let tunnels = tunnels.map(|tunnels| tunnels.keep(keep)).transpose()?;
+        let told = backend.clone();
+        let tell = Box::new(move |words| told.replace_warning("dedup:", words));
+        let conversation =
+            dedup.map(|dedup| Conversation::start(&config, dedup, peers_bell, tell)).transpose()?;
         let router = backend.router.clone();
         let injection = Injection::start(router, interfaces.clone(), reserve.clone())?;
         let mut live = Live {
@@ -156,6 +164,7 @@ impl Live {
             injection,
             export,
             tunnels,
+            conversation,
             reserve,
             upgrade: None,
             program: std::env::current_exe().context("cannot find the program's own file")?,

@@ -1,0 +1,177 @@
+//! `[dedup]`: redundancy elimination with the routers at the other ends of links (crates/apps/src/dedup).
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
+use std::net::IpAddr;
+
+use ebb_apps::dedup::{Sampling, Settings};
+use ebb_graph::PortId;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::read::Section;
+use super::types::{App, Config};
+
+/// `[dedup]`: what links are spared of what they have carried before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dedup {
+    /// Which windows of payloads are remembered.
+    pub sampling: DedupSampling,
+    /// One window of so many.
+    pub period: u16,
+    /// Memory of payloads, in MiB, for each peer and direction.
+    pub cache_mib: u32,
+    /// UDP port at which the routers tell each other what came.
+    pub udp_port: u16,
+    /// `[[dedup.peer]]`
+    #[serde(rename = "peer", skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<DedupPeer>,
+}
+
+/// `[[dedup.peer]]`: the router at the other end of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DedupPeer {
+    /// The port that leads there.
+    pub port: String,
+    /// Own address on the link.
+    pub local: IpAddr,
+    /// The peer's.
+    pub remote: IpAddr,
+}
+
+/// `sampling`: which windows are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DedupSampling {
+    /// Those with a low hash.
+    Modp,
+    /// Those that begin at a local maximum.
+    Maxp,
+    /// Those that begin with one of eight bytes.
+    Samplebyte,
+}
+
+impl Default for Dedup {
+    fn default() -> Dedup {
+        let sampling = DedupSampling::Maxp;
+        Dedup { sampling, period: 32, cache_mib: 64, udp_port: 9465, peers: Vec::new() }
+    }
+}
+
+impl Dedup {
+    /// What the application needs, with a secret of its own.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            sampling: match self.sampling {
+                DedupSampling::Modp => Sampling::Modp,
+                DedupSampling::Maxp => Sampling::Maxp,
+                DedupSampling::Samplebyte => Sampling::Samplebyte,
+            },
+            period: self.period.into(),
+            cache_bytes: (self.cache_mib as usize) << 20,
+            seed: std::hash::RandomState::new().hash_one(0),
+        }
+    }
+
+    /// The peers' ports by number, each with a session that was never used.
+    pub fn sessions(&self, config: &Config) -> Vec<(PortId, u128)> {
+        let random = std::hash::RandomState::new();
+        let session = |at: usize| {
+            u128::from(random.hash_one((at, 1))) << 64 | u128::from(random.hash_one((at, 2)))
+        };
+        let port = |name: &String| config.ports.iter().position(|port| port.name == *name);
+        let ports = self.peers.iter().map(|peer| port(&peer.port).expect("checked"));
+        ports.enumerate().map(|(at, port)| (PortId(port as u8), session(at))).collect()
+    }
+}
+
+fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
+    value.map_or(default, Spanned::into_inner)
+}
+
+pub(super) fn dedup(mut section: Section<'_, '_>) -> Dedup {
+    let default = Dedup::default();
+    let peers = section.sections("peer").into_iter().filter_map(peer).collect();
+    let remedy = "use modp, maxp or samplebyte, in quotes";
+    let read = Dedup {
+        sampling: or(section.value("sampling", remedy), default.sampling),
+        period: or(section.number("period", 8..=512), default.period),
+        cache_mib: or(section.number("cache_mib", 1..=16_384), default.cache_mib),
+        udp_port: or(section.number("udp_port", 1..=65_535), default.udp_port),
+        peers,
+    };
+    section.finish();
+    read
+}
+
+fn peer(mut section: Section<'_, '_>) -> Option<DedupPeer> {
+    const ADDRESS: &str = "expected an address, for example \"192.0.2.1\"";
+    fn needed<T>(
+        section: &Section<'_, '_>,
+        key: &str,
+        value: Option<T>,
+        remedy: &str,
+    ) -> Option<T> {
+        if value.is_none() && !section.has_problem_of(key) {
+            section.report(key, section.span.clone(), "every peer needs it", remedy);
+        }
+        value
+    }
+    let port = section.value::<String>("port", "expected the name of a port in quotes");
+    let port = needed(&section, "port", port, "name the port that leads there: port = \"eth1\"");
+    let local = section.value::<IpAddr>("local", ADDRESS);
+    let remedy = "give the own address on the link: local = \"192.0.2.1\"";
+    let local = needed(&section, "local", local, remedy);
+    let remote = section.value::<IpAddr>("remote", ADDRESS);
+    let remedy = "give the peer's address on the link: remote = \"192.0.2.2\"";
+    let remote = needed(&section, "remote", remote, remedy);
+    if let (Some(local), Some(remote)) = (&local, &remote) {
+        let (own, other) = (local.get_ref(), remote.get_ref());
+        if own.is_ipv4() != other.is_ipv4() {
+            let message = format!("{own} and {other} are of two versions of IP");
+            section.report("remote", remote.span(), &message, "use addresses of one version");
+        } else if own == other {
+            let message = format!("{own} is the own address as well");
+            section.report("remote", remote.span(), &message, "give the peer's address");
+        }
+    }
+    section.finish();
+    Some(DedupPeer {
+        port: port?.into_inner(),
+        local: local?.into_inner(),
+        remote: remote?.into_inner(),
+    })
+}
+
+/// What peers ask of ports, of each other and of `apps`.
+pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
+    let peers = &config.dedup.peers;
+    let is_used = config.router.apps.contains(&App::Dedup);
+    if is_used
+        && peers.is_empty()
+        && !root.has_problem_of("dedup.peer")
+        && !root.has_problem_below("dedup.peer")
+    {
+        let message = "apps has \"dedup\", but there is no peer";
+        let remedy = "add [[dedup.peer]], or remove \"dedup\" from apps";
+        root.report("dedup.peer", 0..0, message, remedy);
+    }
+    if !is_used && !peers.is_empty() {
+        let message = "there are peers, but apps does not have \"dedup\": what they encode is lost";
+        let remedy = "add \"dedup\" to apps, or remove [[dedup.peer]]";
+        root.report("router.apps", 0..0, message, remedy);
+    }
+    let mut ports = BTreeMap::new();
+    for (number, peer) in peers.iter().enumerate() {
+        let field = format!("dedup.peer[{number}].port");
+        if !config.ports.iter().any(|port| port.name == peer.port) {
+            let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
+            let message = format!("there is no port {:?}", peer.port);
+            root.report(&field, 0..0, &message, &format!("use one of {}", names.join(", ")));
+        }
+        if let Some(other) = ports.insert(&peer.port, number) {
+            let message = format!("{:?} already leads to peer[{other}]", peer.port);
+            root.report(&field, 0..0, &message, "name one peer for each port");
+        }
+    }
+}
