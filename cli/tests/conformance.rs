@@ -34,6 +34,15 @@ fn tunnels_are_understood_by_others() {
     println!("{text}");
 }
 
+/// A file between two hosts behind two routers arrives as it is, whatever the link loses and whoever is killed, and the
+/// link carries little of it from the second time on.
+#[test]
+fn a_link_carries_little_of_what_it_has_carried() {
+    let Some(text) = script::run("dedup", &[], Duration::from_secs(150)) else { return };
+    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
+    println!("{text}");
+}
+
 /// The same rows, unchanged, against two balancers and three back-ends: outside they are one router.
 #[test]
 fn every_clause_holds_for_a_cluster() {

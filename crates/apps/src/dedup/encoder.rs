@@ -110,10 +110,11 @@ impl Encoder {
             offset: (there - back) as u16,
             start: (here - back) as u16,
             len: (ahead + back) as u16,
+            is_old: self.store.age(record) > age / 2,
         })
     }
 
-    /// Remembers a payload. Windows that `references` cover are found where they are.
+    /// Remembers a payload. Windows that `references` cover are found where they are, unless it will soon be gone.
     pub(super) fn put(
         &mut self,
         id: u64,
@@ -125,7 +126,8 @@ impl Encoder {
         let mut covered = references.iter().peekable();
         for sample in samples {
             let within = |of: &Reference| {
-                sample.start >= of.start && usize::from(sample.start) + WINDOW <= of.end()
+                let end = usize::from(sample.start) + WINDOW;
+                !of.is_old && sample.start >= of.start && end <= of.end()
             };
             while covered.next_if(|of| of.end() <= usize::from(sample.start)).is_some() {}
             if !covered.peek().is_some_and(|of| within(of)) {
@@ -172,13 +174,18 @@ mod tests {
         encoder.find(&payload, &samples, 100, &mut references);
         assert!(references.is_empty(), "too old");
         encoder.find(&payload, &samples, u64::MAX, &mut references);
-        assert_eq!(references, [Reference { name: 9, offset: 0, start: 0, len: 1400 }]);
+        assert_eq!(
+            references,
+            [Reference { name: 9, offset: 0, start: 0, len: 1400, is_old: false }]
+        );
         let mut moved = [&[5; 33], &payload[100..900]].concat();
         moved[633] ^= 1;
         sampler.sample(&moved, &mut starts, &mut samples);
         encoder.find(&moved, &samples, u64::MAX, &mut references);
         let parts: Vec<_> = references.iter().map(|of| (of.offset, of.start, of.len)).collect();
         assert_eq!(parts, [(100, 33, 600), (701, 634, 199)]);
+        encoder.find(&moved, &samples, 2000, &mut references);
+        assert!(references.iter().all(|of| of.is_old), "found in time where it is not old");
         encoder.store.forget(9);
         encoder.find(&moved, &samples, u64::MAX, &mut references);
         assert!(references.is_empty(), "forgotten");

@@ -78,6 +78,8 @@ pub(super) struct Reference {
     /// Where it begins here.
     pub(super) start: u16,
     pub(super) len: u16,
+    /// It will soon be gone there; not on the wire.
+    pub(super) is_old: bool,
 }
 
 /// The shim without its check.
@@ -197,8 +199,8 @@ mod tests {
         let payload: Vec<u8> =
             [&[9; 5], &known[10..60], &[8; 7], &known[100..180], &[7; 3]].concat();
         let references = [
-            Reference { name: 4, offset: 10, start: 5, len: 50 },
-            Reference { name: 4, offset: 100, start: 62, len: 80 },
+            Reference { name: 4, offset: 10, start: 5, len: 50, is_old: false },
+            Reference { name: 4, offset: 100, start: 62, len: 80, is_old: false },
         ];
         let shim = Shim {
             header_words: 5,
