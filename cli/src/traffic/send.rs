@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use ebb_traffic::{
-    Bursts, Constant, DayProfile, Due, FlowSpec, Pacer, Poisson, Schedule, SizeMix, Start, Stream,
-    StreamSpec, Timeline, draw_flows,
+    Bursts, Constant, Content, DayProfile, Due, FlowSpec, Pacer, Poisson, Schedule, SizeMix, Start,
+    Stream, StreamSpec, Timeline, draw_flows,
 };
 use ebb_units::{PacketsPerSecond, Time};
 use ipnet::IpNet;
@@ -77,6 +77,9 @@ pub struct SendArgs {
     /// Share of flows that look like TCP, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     tcp_share: f64,
+    /// Fill packets with noise of which this share was sent before, 0 to 1 [default: zeroes]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    redundancy: Option<f64>,
     /// Weight of the flows: 0 all equal, 1 a few have most packets (Zipf)
     #[arg(long, value_name = "EXPONENT", default_value_t = 0.0)]
     zipf: f64,
@@ -204,7 +207,11 @@ impl SendArgs {
             popularity: self.zipf,
             seed: self.seed,
         };
-        Ok(Stream::new(&draw_flows(&spec, self.seed), &mix))
+        let stream = Stream::new(&draw_flows(&spec, self.seed), &mix);
+        Ok(match self.redundancy {
+            Some(share) => stream.with_content(Content::new(share, self.seed)),
+            None => stream,
+        })
     }
 
     /// The course of a day, if one is followed.

@@ -140,6 +140,35 @@ impl FrameTemplate {
     }
 }
 
+impl FrameTemplate {
+    /// Has `write` fill what follows the probe in a frame that was just written, and gives TCP a sequence number by that
+    /// of the packet.
+    pub(crate) fn fill(&self, sequence: u32, frame: &mut [u8], write: impl FnOnce(&mut [u8])) {
+        let (headers, payload) = frame.split_at_mut(usize::from(self.headers_len));
+        let rest = &mut payload[PROBE_LEN..];
+        write(rest);
+        let last = rest.chunks_exact(2).remainder().first().map_or(0, |byte| u32::from(*byte) << 8);
+        let mut more = sum(rest) + last;
+        let transport = &mut headers[ETHERNET_LEN + if self.ipv6 { 40 } else { 20 }..];
+        let check_at = match self.protocol {
+            Protocol::Udp => 6,
+            Protocol::Tcp => {
+                let number = sequence.wrapping_mul(1460).to_be_bytes();
+                transport[4..8].copy_from_slice(&number);
+                more += sum(&number);
+                16
+            }
+        };
+        let check = &mut transport[check_at..check_at + 2];
+        let before = u16::from_be_bytes([check[0], check[1]]);
+        let after = match !fold(u32::from(!before) + more) {
+            0 if self.protocol == Protocol::Udp => 0xffff, // RFC 768: zero means no checksum
+            after => after,
+        };
+        check.copy_from_slice(&after.to_be_bytes());
+    }
+}
+
 /// The probe of a test frame, `None` for any other frame. IPv4 options and VLAN tags are skipped,
 /// IPv6 extension headers are not.
 #[inline]

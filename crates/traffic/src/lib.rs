@@ -6,6 +6,7 @@
 //! given and never learns where they go.
 
 mod arrival;
+mod content;
 mod flow;
 mod frame;
 mod pacer;
@@ -17,6 +18,7 @@ mod stream;
 mod track;
 
 pub use arrival::{Bursts, Constant, Due, Poisson, Timeline};
+pub use content::Content;
 pub use flow::{Flow, FlowSpec, Popularity, Protocol, draw_flows};
 pub use frame::{FrameTemplate, read_probe};
 pub use pacer::{Pacer, Schedule};

@@ -3,7 +3,7 @@
 use ebb_units::Time;
 use rand::SeedableRng;
 
-use crate::{Flow, FrameTemplate, Popularity, Random, SizeMix};
+use crate::{Content, Flow, FrameTemplate, Popularity, Random, SizeMix};
 
 /// Packets drawn in advance; the sequence of flows and sizes repeats after them.
 const PERIOD: usize = 1 << 16;
@@ -17,6 +17,7 @@ pub struct Stream {
     sequences: Vec<u32>,
     order: Vec<(u32, u16)>,
     position: usize,
+    content: Option<Content>,
     sent: u64,
     bytes: u64,
 }
@@ -56,9 +57,15 @@ impl Stream {
                 .map(|_| (popularity.draw(&mut random), spec.sizes.draw(&mut random)))
                 .collect(),
             position: 0,
+            content: None,
             sent: 0,
             bytes: 0,
         }
+    }
+
+    /// With this in the frames instead of zeroes, and sequence numbers of TCP that go on.
+    pub fn with_content(self, content: Content) -> Stream {
+        Stream { content: Some(content), ..self }
     }
 
     /// Writes the next frame, sent at `now`, and returns its length in memory.
@@ -71,6 +78,10 @@ impl Stream {
         self.position = (self.position + 1) % PERIOD;
         let flow = flow as usize;
         let len = self.templates[flow].write(size, self.sequences[flow], now, buffer);
+        if let Some(content) = &mut self.content {
+            let frame = &mut buffer[..len];
+            self.templates[flow].fill(self.sequences[flow], frame, |rest| content.fill(rest));
+        }
         self.sequences[flow] = self.sequences[flow].wrapping_add(1);
         self.sent += 1;
         self.bytes += len as u64;
@@ -130,6 +141,38 @@ mod tests {
         assert_eq!((summary.received, summary.lost), (200_000, 0));
         assert_eq!((summary.reordered, summary.duplicated, summary.strangers), (0, 0, 0));
         assert_eq!(summary.flows, 300);
+    }
+
+    /// The checksums of an end: over the pseudo-header, which comes last here.
+    #[test]
+    fn filled_frames_are_right_and_their_tcp_goes_on() {
+        let mut stream = stream(3).with_content(Content::new(0.5, 3));
+        let (mut buffer, mut last) = ([0; 1514], std::collections::BTreeMap::new());
+        for at in 0..20_000 {
+            let len = stream.write_next(Time::from_nanos(at), &mut buffer);
+            let frame = &buffer[..len];
+            let (l4, addresses, proto) = match frame[14] >> 4 {
+                4 => (34, 26..34, frame[23]),
+                _ => (54, 22..54, frame[20]),
+            };
+            let words = frame[l4..].chunks(2).chain(frame[addresses].chunks(2));
+            let word = |pair: &[u8]| {
+                u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |byte| u64::from(*byte))
+            };
+            let mut sum = words.map(word).sum::<u64>() + u64::from(proto) + (len - l4) as u64;
+            while sum > 0xffff {
+                sum = (sum & 0xffff) + (sum >> 16);
+            }
+            assert_eq!(sum, 0xffff, "the checksum of packet {at}");
+            if proto == 6 {
+                let sequence =
+                    u32::from_be_bytes(*frame[l4 + 4..].first_chunk().expect("a header"));
+                let flow = read_probe(frame).expect("a probe").flow;
+                if let Some(before) = last.insert(flow, sequence) {
+                    assert!(sequence >= before + 1460, "{before}, {sequence}");
+                }
+            }
+        }
     }
 
     #[test]
