@@ -284,3 +284,72 @@ fn tunnels_that_contradict_themselves_are_refused() {
     let said = none.unwrap_err().to_string();
     assert!(said.contains("apps has \"esp\", but there is no tunnel"), "{said}");
 }
+
+const PEER: &str = r#"[router]
+apps = ["dedup"]
+
+[[port]]
+name = "eth1"
+
+[[dedup.peer]]
+port = "eth1"
+local = "192.0.2.1"
+remote = "192.0.2.2"
+"#;
+
+#[test]
+fn a_peer_is_read_and_written_and_waits_for_a_restart() {
+    let config = Config::from_str("a", PEER).unwrap();
+    assert_eq!(
+        (config.dedup.period, config.dedup.cache_mib, config.dedup.udp_port),
+        (32, 64, 9465)
+    );
+    assert_eq!(Config::from_str("b", &config.to_table().to_string()).unwrap(), config);
+    let other = Config::from_str("c", &format!("{PEER}[dedup]\ncache_mib = 16\n")).unwrap();
+    let changes = Config::diff(&config, &other);
+    assert!(matches!(&changes[..], [Change::Restart { field: "dedup", .. }]), "{changes:?}");
+    let mut kept = other;
+    kept.keep_what_needs_a_restart(&config);
+    assert_eq!(kept, config);
+    let [one, two] = [0, 1].map(|_| config.dedup.sessions(&config));
+    assert_ne!(one[0].1, two[0].1, "a session is used once");
+}
+
+#[test]
+fn peers_that_contradict_themselves_are_refused() {
+    let refused = |from: &str, to: &str, words: &str| {
+        let text = PEER.replace(from, to);
+        let said = Config::from_str("a", &text).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    };
+    refused(
+        "apps = [\"dedup\"]",
+        "",
+        "router.apps: there are peers, but apps does not have \"dedup\": what they encode is lost",
+    );
+    refused(
+        "port = \"eth1\"",
+        "port = \"eth2\"",
+        "dedup.peer[0].port: there is no port \"eth2\" (use one of eth1)",
+    );
+    refused("local = \"192.0.2.1\"\n", "", "dedup.peer[0].local: every peer needs it");
+    refused("\"192.0.2.2\"", "\"2001:db8::1\"", "are of two versions of IP");
+    refused("\"192.0.2.2\"", "\"192.0.2.1\"", "192.0.2.1 is the own address as well");
+    refused(
+        "[router]",
+        "[dedup]\nperiod = 7\n[router]",
+        "7 is out of range (expected a whole number from 8 to 512)",
+    );
+    refused("[router]", "[dedup]\nsampling = \"all\"\n[router]", "use modp, maxp or samplebyte");
+    refused(
+        "\"eth1\"\n\n",
+        "\"eth1\"\npath = \"kernel\"\n\n",
+        "applications do not see packets on the kernel path",
+    );
+    let twice = format!("{PEER}{}", &PEER[PEER.find("[[dedup").expect("a peer")..]);
+    let said = Config::from_str("a", &twice).unwrap_err().to_string();
+    assert!(said.contains("dedup.peer[1].port: \"eth1\" already leads to peer[0]"), "{said}");
+    let none = Config::from_str("a", "[router]\napps = [\"dedup\"]\n[[port]]\nname = \"eth1\"\n");
+    let said = none.unwrap_err().to_string();
+    assert!(said.contains("apps has \"dedup\", but there is no peer"), "{said}");
+}
