@@ -36,6 +36,11 @@ def flows(context):
     example(context, "flows", "flows")
 
 
+def redundancy(context):
+    """What redundancy elimination costs a packet at either end, and what it spares the link."""
+    example(context, "redundancy", "redundancy")
+
+
 def cluster(context):
     """Changes of a cluster's table with 1,024 back-ends, and the goal program on a year of samples."""
     example(context, "cluster", "cluster_bench")
