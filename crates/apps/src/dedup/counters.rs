@@ -12,7 +12,7 @@ pub(super) enum Counted {
     EncodedPackets,
     SavedBytes,
     SentAgain,
-    Waiting,
+    Unacknowledged,
     Cached,
     Decoded,
     RestoredBytes,

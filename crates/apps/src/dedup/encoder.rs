@@ -117,12 +117,12 @@ impl Encoder {
     /// Remembers a payload. Windows that `references` cover are found where they are, unless it will soon be gone.
     pub(super) fn put(
         &mut self,
-        id: u64,
+        (id, flow): (u64, u32),
         payload: &[u8],
         samples: &[Sample],
         references: &[Reference],
     ) {
-        let number = self.store.put(id, payload);
+        let number = self.store.put(id, flow, payload);
         let mut covered = references.iter().peekable();
         for sample in samples {
             let within = |of: &Reference| {
@@ -167,7 +167,7 @@ mod tests {
         sampler.sample(&payload, &mut starts, &mut samples);
         encoder.find(&payload, &samples, u64::MAX, &mut references);
         assert!(references.is_empty());
-        encoder.put(9, &payload, &samples, &references);
+        encoder.put((9, 0), &payload, &samples, &references);
         encoder.find(&payload, &samples, u64::MAX, &mut references);
         assert!(references.is_empty(), "not acknowledged");
         encoder.store.acknowledge(9);

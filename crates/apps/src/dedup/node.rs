@@ -10,6 +10,7 @@ use ebb_units::Time;
 
 use super::counters::{Counted, Counters};
 use super::encoder::{Sample, Sampler};
+use super::flows::Verdict;
 use super::frame::{PAYLOAD_MIN, Place};
 use super::peer::{Inbound, Peer, Session};
 use super::wire::{self, Fault, REFERENCE_LEN, Reference, SHIM_LEN, Shim, u32_at};
@@ -80,18 +81,18 @@ impl Encode {
             return None;
         }
         out.encoder.prefetch(&self.samples);
-        let again =
-            place.is_tcp && out.flows.note(flow, u32_at(frame, place.l4 + 4), payload.len());
+        let sequence = place.is_tcp.then(|| u32_at(frame, place.l4 + 4));
+        let verdict = out.flows.note(flow, now, sequence, payload.len());
         self.references.clear();
-        if again {
-            self.counters.add(Counted::SentAgain, 1);
-        } else if !peer.is_trusted(now) {
-            self.counters.add(Counted::Waiting, 1);
-        } else {
-            let age = out.age;
-            out.encoder.find(payload, &self.samples, age, &mut self.references);
+        match verdict {
+            Verdict::Again => self.counters.add(Counted::SentAgain, 1),
+            Verdict::Fine if peer.is_trusted(now) => {
+                let age = out.age;
+                out.encoder.find(payload, &self.samples, age, &mut self.references);
+            }
+            _ => self.counters.add(Counted::Unacknowledged, 1),
         }
-        out.encoder.put(id, payload, &self.samples, &self.references);
+        out.encoder.put((id, flow), payload, &self.samples, &self.references);
         let saved: usize = self.references.iter().map(|of| usize::from(of.len)).sum();
         let added = SHIM_LEN + REFERENCE_LEN * self.references.len();
         if saved <= added {
@@ -171,7 +172,7 @@ impl Decode {
         if payload.len() >= PAYLOAD_MIN && peer.is_alive(now) {
             let id = peer.own.id(payload);
             let mut into = peer.inbound();
-            into.mac.copy_from_slice(&frame[..6]);
+            into.came_to(frame);
             keep(&peer, &mut into, (id, payload), &self.counters);
         }
         Ok(())
@@ -183,7 +184,7 @@ impl Decode {
         // No host takes it either.
         let shim = Shim::read(rest).ok_or(Counted::Malformed)?;
         if shim.session != peer.own.session {
-            peer.inbound().hurry();
+            peer.inbound().greet();
             peer.ring();
             return Err(Counted::OtherSession);
         }
@@ -229,7 +230,7 @@ impl Decode {
             self.counters.add(Counted::SequenceGaps, u64::from(gap));
             into.next = Some(shim.sequence.wrapping_add(1));
         }
-        into.mac.copy_from_slice(&frame[..6]);
+        into.came_to(frame);
         keep(peer, &mut into, (id, payload), &self.counters);
         drop(into);
         let saved = whole - place.end;
@@ -243,7 +244,7 @@ impl Decode {
 }
 
 fn keep(peer: &Peer, into: &mut Inbound, (id, payload): (u64, &[u8]), counters: &Counters) {
-    into.store.put(id, payload);
+    into.store.put(id, 0, payload);
     counters.add(Counted::Cached, 1);
     if into.note(Some(id as u32), None) {
         peer.ring();

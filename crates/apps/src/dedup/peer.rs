@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use ebb_graph::PortId;
 use ebb_units::Time;
+use ebb_wire::is_group;
 
 use super::encoder::Encoder;
 use super::flows::Flows;
@@ -66,6 +67,8 @@ pub(super) struct Inbound {
     missing: Vec<u32>,
     /// Something is to be told at once.
     urgent: bool,
+    /// It is to be told soon that there is somebody.
+    greets: bool,
 }
 
 impl Inbound {
@@ -80,9 +83,20 @@ impl Inbound {
         missing.is_some() || (before == 0 && now > 0) || (before < NAMES_MAX && now >= NAMES_MAX)
     }
 
-    /// Something is to be told at once.
-    pub(super) fn hurry(&mut self) {
-        self.urgent = true;
+    /// The peer should hear of this session, though nothing came that it could be told of.
+    pub(super) fn greet(&mut self) {
+        self.greets = true;
+    }
+
+    /// A frame has come here.
+    pub(super) fn came_to(&mut self, frame: &[u8]) {
+        if let Some(mac) = frame.first_chunk().filter(|mac| !is_group(mac)) {
+            self.mac = *mac;
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.greets || !(self.came.is_empty() && self.missing.is_empty())
     }
 }
 
@@ -167,6 +181,7 @@ impl Peer {
             came: Vec::new(),
             missing: Vec::new(),
             urgent: false,
+            greets: false,
         };
         Peer {
             port,
@@ -240,11 +255,11 @@ impl Peer {
         control.heard_number = report.number;
         drop(control);
         self.told.heard.fetch_add(1, Relaxed);
-        self.apply(&report);
+        self.apply(&report, now);
         self.heard_at.store(now.as_nanos().max(1), Relaxed);
     }
 
-    fn apply(&self, report: &Report) {
+    fn apply(&self, report: &Report, now: Time) {
         let known = self.theirs.load_full();
         let key = match &known {
             Some(known) if known.key.session == Key::new(report.session).session => {
@@ -255,12 +270,17 @@ impl Peer {
         let mut out = self.outbound();
         if out.session != Some(key.session) {
             out.encoder.clear();
+            out.flows.forget();
             out.session = Some(key.session);
         }
         // A little before it is gone at either end.
         let capacity = (u64::from(report.capacity_kib) << 10).min(out.encoder.store.capacity());
         out.age = capacity - capacity / 8;
-        report.came.iter().for_each(|name| out.encoder.store.acknowledge(*name));
+        for name in &report.came {
+            if let Some(flow) = out.encoder.store.acknowledge(*name) {
+                out.flows.came(flow, now);
+            }
+        }
         report.missing.iter().for_each(|name| out.encoder.store.forget(*name));
         drop(out);
         let is_same = |known: &Arc<Session>| {
@@ -298,7 +318,7 @@ impl Peer {
             let is_due = match since {
                 None => true,
                 Some(_) if into.urgent || waiting >= NAMES_MAX => true,
-                Some(since) => since >= if waiting > 0 { REPORT_AFTER } else { ALIVE },
+                Some(since) => since >= if into.waits() { REPORT_AFTER } else { ALIVE },
             };
             if !is_due || !control.reports.take(now, REPORTS_PER_S, BURST) {
                 return false;
@@ -308,6 +328,7 @@ impl Peer {
             let some = into.missing.len().min(NAMES_MAX);
             report.missing.extend(into.missing.drain(..some));
             into.urgent = !into.missing.is_empty();
+            into.greets = false;
         }
         drop(into);
         control.number = report.number;
@@ -321,8 +342,7 @@ impl Peer {
     pub fn due(&self, now: Time) -> Time {
         let control = self.control();
         let into = self.inbound();
-        let waits = into.came.len() + into.missing.len() > 0;
-        let after = if waits || control.answer.is_some() { REPORT_AFTER } else { ALIVE };
+        let after = if into.waits() || control.answer.is_some() { REPORT_AFTER } else { ALIVE };
         control.sent_at.map_or(now, |at| at + after).max(now + Duration::from_millis(1))
     }
 }

@@ -13,6 +13,7 @@ pub(super) struct Record {
     start: u64,
     /// Hash of its bytes, whose lower half is its name between the ends.
     pub(super) id: u64,
+    flow: u32,
     len: u16,
     /// The peer said that it has it.
     pub(super) acknowledged: bool,
@@ -74,8 +75,8 @@ impl Store {
         bytemuck::cast_slice(&self.words)
     }
 
-    /// Takes a payload in; its number is the next.
-    pub(super) fn put(&mut self, id: u64, payload: &[u8]) -> u32 {
+    /// Takes a payload of a flow in; its number is the next.
+    pub(super) fn put(&mut self, id: u64, flow: u32, payload: &[u8]) -> u32 {
         let (capacity, len) = (self.capacity(), payload.len() as u64);
         assert!(len <= capacity && len <= u64::from(u16::MAX), "a packet's payload");
         let at = self.head % capacity;
@@ -94,6 +95,7 @@ impl Store {
         self.records.push_back(Record {
             start,
             id,
+            flow,
             len: payload.len() as u16,
             acknowledged: false,
         });
@@ -136,13 +138,12 @@ impl Store {
         self.head - record.start
     }
 
-    /// The peer has what is called so.
-    pub(super) fn acknowledge(&mut self, name: u32) {
-        let Some(number) = self.by_name.get(&name) else { return };
-        let at = number.wrapping_sub(self.first) as usize;
-        if let Some(record) = self.records.get_mut(at) {
-            record.acknowledged = true;
-        }
+    /// The peer has what is called so; returns its flow.
+    pub(super) fn acknowledge(&mut self, name: u32) -> Option<u32> {
+        let number = self.by_name.get(&name)?;
+        let record = self.records.get_mut(number.wrapping_sub(self.first) as usize)?;
+        record.acknowledged = true;
+        Some(record.flow)
     }
 
     /// Nobody is to refer to it any more.
@@ -166,7 +167,7 @@ mod tests {
         let mut store = Store::new(1 << 16);
         for id in 0..1000u64 {
             let payload = vec![id as u8; 100 + (id as usize * 37) % 1400];
-            let number = store.put(id, &payload);
+            let number = store.put(id, 0, &payload);
             assert_eq!(number, id as u32);
             assert_eq!(store.named(id as u32), Some(&payload[..]));
         }
@@ -182,15 +183,15 @@ mod tests {
         }
         assert!(kept > 60_000 && kept <= 1 << 16, "{kept}");
         store.clear();
-        assert!(store.get(999).is_none() && store.put(5, &[1; 64]) == 1000);
+        assert!(store.get(999).is_none() && store.put(5, 0, &[1; 64]) == 1000);
     }
 
     #[test]
     fn a_name_means_the_newest_bytes() {
         let mut store = Store::new(1 << 16);
-        let old = store.put(7, &[1; 64]);
-        store.acknowledge(7);
-        let other = store.put(7 | 1 << 40, &[2; 64]);
+        let old = store.put(7, 3, &[1; 64]);
+        assert_eq!(store.acknowledge(7), Some(3));
+        let other = store.put(7 | 1 << 40, 3, &[2; 64]);
         assert!(!store.is_named(&store.get(old).expect("kept").0.clone()));
         assert!(store.is_named(&store.get(other).expect("kept").0.clone()));
         assert!(store.get(old).expect("kept").0.acknowledged);

@@ -94,9 +94,24 @@ impl Pair {
     pub fn with(sampling: Sampling, workers: usize) -> Pair {
         let mut pair = Pair::unacquainted(sampling, workers);
         pair.talk();
-        // The far end says where it receives once something came.
-        pair.carry(&[segment(1, 1, &noise(100, 99), false)]);
+        // Of each flow something has come.
+        for source in [1, 2, 3, 4, 5, 4000, 4001, 4002, 4003] {
+            pair.introduce(source);
+        }
+        pair.carry(&[datagram(&noise(100, 98), false), datagram(&noise(100, 97), true)]);
         pair
+    }
+
+    pub fn introduce(&mut self, source: u16) {
+        let frames = [false, true].map(|v6| {
+            segment(
+                source,
+                u32::MAX - 1000,
+                &noise(100, (u64::from(source) << 1 | u64::from(v6)) + 10_000),
+                v6,
+            )
+        });
+        self.carry(&frames);
     }
 
     pub fn strangers(sampling: Sampling) -> Pair {
