@@ -194,7 +194,9 @@ fn run(options: &Options) -> Result<Json> {
             let plain = || End::new(sampling, None);
             let mut without = Pair { ends: [plain()?, plain()?], now: 1_000_000_000 };
             pair.talk();
-            pair.turn(&frames(1024, redundancy, 1))?;
+            // Until the memory is full and begins anew, as in a router that has run for a while.
+            let filled = if options.small { 1024 } else { CACHE_BYTES / PAYLOAD_LEN + BURST };
+            pair.turn(&frames(filled, redundancy, 1))?;
             let (mut encode, mut decode, mut route, mut link) = (vec![], vec![], vec![], 0);
             for round in 0..options.rounds {
                 let frames = frames(packets, redundancy, 2 + round as u64);

@@ -13,6 +13,7 @@ mod flows;
 mod frame;
 mod node;
 mod peer;
+mod polynomial;
 mod report;
 mod sampling;
 mod store;

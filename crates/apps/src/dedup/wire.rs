@@ -14,6 +14,8 @@
 //! that what reaches one by mistake is dropped there, while addresses, protocol and ports are where routers, switches and
 //! firewalls look for them: an encoded packet takes the way of its flow, in the flow's order.
 
+use super::polynomial::Polynomial;
+
 /// Bytes of the shim.
 pub(super) const SHIM_LEN: usize = 20;
 /// Of it, those that the check covers.
@@ -30,7 +32,7 @@ const VERSION: u8 = 1;
 pub(super) struct Key {
     /// The session's mark in packets.
     pub(super) session: u32,
-    names: [u8; 32],
+    names: Polynomial,
     checks: [u8; 32],
 }
 
@@ -45,14 +47,14 @@ impl Key {
         let derive = |purpose| blake3::derive_key(purpose, &session.to_be_bytes());
         Key {
             session: u32_at(&derive("ebb dedup 1: session"), 0),
-            names: derive("ebb dedup 1: names"),
+            names: Polynomial::new(u64::from_le_bytes(first(&derive("ebb dedup 1: names")))),
             checks: derive("ebb dedup 1: checks"),
         }
     }
 
     /// Hash of a payload; the lower half is its name.
     pub(super) fn id(&self, payload: &[u8]) -> u64 {
-        first(&blake3::keyed_hash(&self.names, payload))
+        self.names.hash(payload)
     }
 
     /// What proves that a packet is again what it was: over the shim, addresses and header of transport, and the
@@ -60,12 +62,12 @@ impl Key {
     pub(super) fn check(&self, shim: &[u8], addresses: &[u8], header: &[u8], id: u64) -> u64 {
         let mut hasher = blake3::Hasher::new_keyed(&self.checks);
         hasher.update(&shim[..COVERED]).update(addresses).update(header);
-        first(&hasher.update(&id.to_be_bytes()).finalize())
+        u64::from_be_bytes(first(hasher.update(&id.to_be_bytes()).finalize().as_bytes()))
     }
 }
 
-fn first(hash: &blake3::Hash) -> u64 {
-    u64::from_be_bytes(*hash.as_bytes().first_chunk().expect("32 bytes"))
+fn first(hash: &[u8; 32]) -> [u8; 8] {
+    *hash.first_chunk().expect("32 bytes")
 }
 
 /// A part of a payload that both ends have.
