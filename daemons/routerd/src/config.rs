@@ -27,7 +27,6 @@ use std::path::Path;
 
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};
-pub use redundancy::{Dedup, DedupPeer, DedupSampling};
 pub use types::*;
 
 impl Config {

@@ -6,57 +6,10 @@ use std::net::IpAddr;
 
 use ebb_apps::dedup::{Sampling, Settings};
 use ebb_graph::PortId;
-use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::read::Section;
-use super::types::{App, Config};
-
-/// `[dedup]`: what links are spared of what they have carried before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dedup {
-    /// Which windows of payloads are remembered.
-    pub sampling: DedupSampling,
-    /// One window of so many.
-    pub period: u16,
-    /// Memory of payloads, in MiB, for each peer and direction.
-    pub cache_mib: u32,
-    /// UDP port at which the routers tell each other what came.
-    pub udp_port: u16,
-    /// `[[dedup.peer]]`
-    #[serde(rename = "peer", skip_serializing_if = "Vec::is_empty")]
-    pub peers: Vec<DedupPeer>,
-}
-
-/// `[[dedup.peer]]`: the router at the other end of a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DedupPeer {
-    /// The port that leads there.
-    pub port: String,
-    /// Own address on the link.
-    pub local: IpAddr,
-    /// The peer's.
-    pub remote: IpAddr,
-}
-
-/// `sampling`: which windows are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DedupSampling {
-    /// Those with a low hash.
-    Modp,
-    /// Those that begin at a local maximum.
-    Maxp,
-    /// Those that begin with one of eight bytes.
-    Samplebyte,
-}
-
-impl Default for Dedup {
-    fn default() -> Dedup {
-        let sampling = DedupSampling::Maxp;
-        Dedup { sampling, period: 32, cache_mib: 64, udp_port: 9465, peers: Vec::new() }
-    }
-}
+use super::types::{App, Config, Dedup, DedupPeer, DedupSampling};
 
 impl Dedup {
     /// What the application needs, with a secret of its own.

@@ -8,7 +8,6 @@ use ebb_graph::{FRAME_LEN, HEADROOM};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::redundancy::Dedup;
 use crate::policy::Mechanism;
 
 /// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
@@ -482,4 +481,50 @@ pub enum EspAlgorithm {
     /// RFC 7634.
     #[serde(rename = "chacha20-poly1305")]
     Chacha20Poly1305,
+}
+
+/// `[dedup]`: what links are spared of what they have carried before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dedup {
+    /// Which windows of payloads are remembered.
+    pub sampling: DedupSampling,
+    /// One window of so many.
+    pub period: u16,
+    /// Memory of payloads, in MiB, for each peer and direction.
+    pub cache_mib: u32,
+    /// UDP port at which the routers tell each other what came.
+    pub udp_port: u16,
+    /// `[[dedup.peer]]`
+    #[serde(rename = "peer", skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<DedupPeer>,
+}
+
+/// `[[dedup.peer]]`: the router at the other end of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DedupPeer {
+    /// The port that leads there.
+    pub port: String,
+    /// Own address on the link.
+    pub local: IpAddr,
+    /// The peer's.
+    pub remote: IpAddr,
+}
+
+/// `sampling`: which windows are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DedupSampling {
+    /// Those with a low hash.
+    Modp,
+    /// Those that begin at a local maximum.
+    Maxp,
+    /// Those that begin with one of eight bytes.
+    Samplebyte,
+}
+
+impl Default for Dedup {
+    fn default() -> Dedup {
+        let sampling = DedupSampling::Maxp;
+        Dedup { sampling, period: 32, cache_mib: 64, udp_port: 9465, peers: Vec::new() }
+    }
 }
