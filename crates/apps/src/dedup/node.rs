@@ -233,7 +233,7 @@ impl Decode {
         into.came_to(frame);
         keep(peer, &mut into, (id, payload), &self.counters);
         drop(into);
-        let saved = whole - place.end;
+        let saved = whole.saturating_sub(place.end);
         self.counters.add(Counted::Decoded, 1);
         self.counters.add(Counted::RestoredBytes, saved as u64);
         place.replace(packet, &self.transport);

@@ -247,6 +247,8 @@ impl Peer {
         if report.session != control.session {
             control.session = report.session;
             control.answer = Some(report.session);
+            // Its encoder counts from the beginning.
+            self.inbound().next = None;
             self.told.sessions.fetch_add(1, Relaxed);
         } else if report.number.wrapping_sub(control.heard_number) as i32 <= 0 {
             // Late, or again: what it says is known.

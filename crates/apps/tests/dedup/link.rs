@@ -1,6 +1,7 @@
 //! Two routers with the link between them, and what they tell each other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ebb_apps::Application;
 use ebb_apps::dedup::{Dedup, Peer, Sampling, Settings};
@@ -26,6 +27,10 @@ impl End {
         let settings = Settings { sampling, period: 32, cache_bytes: 1 << 20, seed: 9 };
         let bell = Arc::new(|| ()) as _;
         let dedup = Arc::new(Dedup::new(workers, &settings, &[(PortId(port), session)], &bell));
+        End::over(dedup, (port, workers, session))
+    }
+
+    fn over(dedup: Arc<Dedup>, (port, workers, session): (u8, usize, u128)) -> End {
         // Each router has the nodes of a worker 0: of an application that gives it another one's.
         let routers = (0..workers).map(|worker| {
             let applications: [Arc<dyn Application>; 1] =
@@ -129,6 +134,22 @@ impl Pair {
             sampling,
             is_mute: false,
         }
+    }
+
+    /// A worker's routers over what others use as well; the ends are spoken for by somebody else.
+    pub fn over(near: Arc<Dedup>, far: Arc<Dedup>) -> Pair {
+        let (near, far) = (End::over(near, (1, 1, 0)), End::over(far, (0, 1, 0)));
+        let now = Time::from_nanos(3_000_000_000);
+        Pair { near, far, now, worker: 0, sampling: Sampling::Maxp, is_mute: true }
+    }
+
+    /// As [`Pair::carry`], slowly enough for who speaks for the ends.
+    pub fn carry_alone(&mut self, frames: &[Vec<u8>], clock: &AtomicU64) -> usize {
+        frames.chunks(8).fold(0, |bytes, frames| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            self.now = Time::from_nanos(clock.load(Relaxed));
+            bytes + self.carry(frames)
+        })
     }
 
     pub fn restart_far(&mut self) {

@@ -8,8 +8,11 @@ mod faults;
 mod harness;
 mod link;
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
 use ebb_apps::dedup::Sampling;
 use ebb_graph::DropReason;
+use ebb_units::Time;
 use ebb_wire::{Ipv4, ethertype};
 use harness::Left;
 use link::{Pair, datagram, noise, segment};
@@ -145,4 +148,43 @@ fn a_decoder_that_starts_again_is_known_after_a_round_trip() {
     assert_eq!(pair.near.count("encoded_packets"), before);
     pair.introduce(4003);
     assert!(pair.carry(&file(&bytes, 4003, false)) < 4_000, "and has learnt");
+}
+
+/// Two workers at either end and who speaks with the peers, all at once.
+#[test]
+fn workers_do_not_get_into_each_others_way() {
+    let pair = Pair::new(Sampling::Maxp);
+    let (near, far) = (pair.near.dedup.clone(), pair.far.dedup.clone());
+    drop(pair);
+    let (near, far) = (&near, &far);
+    let (stop, clock) = (&AtomicBool::new(false), &AtomicU64::new(3_000_000_000));
+    std::thread::scope(|scope| {
+        let talk = scope.spawn(move || {
+            let mut datagram = Vec::new();
+            while !stop.load(Relaxed) {
+                let now = Time::from_nanos(clock.fetch_add(6_000_000, Relaxed));
+                for (from, to) in [(near, far), (far, near)] {
+                    while from.peers()[0].send(now, &mut datagram) {
+                        to.peers()[0].receive(&datagram, now);
+                    }
+                }
+                std::thread::sleep(std::time::Duration::from_micros(300));
+            }
+        });
+        let workers = [5000, 6000].map(|source| {
+            scope.spawn(move || {
+                let mut pair = Pair::over(near.clone(), far.clone());
+                let bytes = noise(60_000, 11);
+                let carried =
+                    (0..8).map(|turn| pair.carry_alone(&file(&bytes, source + turn, false), clock));
+                carried.min()
+            })
+        });
+        let least: Vec<_> =
+            workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
+        stop.store(true, Relaxed);
+        talk.join().expect("no panic");
+        assert!(least.iter().all(|carried| *carried < Some(60_000)), "{least:?}");
+    });
+    assert!(near.peers().len() == 1 && far.peers().len() == 1);
 }
