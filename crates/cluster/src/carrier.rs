@@ -9,6 +9,8 @@ use crate::plan::{Acknowledgement, ClusterPlan, Snapshot, Write};
 
 /// Over how long a load is measured.
 const LOAD_OVER: Duration = Duration::from_millis(100);
+/// A load that is within this share of the last word is told only with the next sign of life: everybody hears it.
+const NEAR: f64 = 0.02;
 /// Whoever has nothing else to say shows once in so long that it lives.
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -25,6 +27,8 @@ pub struct Carrier {
     counting: Every,
     counted: (Time, u64),
     load_pps: f64,
+    /// As it was told.
+    told_pps: f64,
 }
 
 impl Carrier {
@@ -39,6 +43,7 @@ impl Carrier {
             counting: Every::new(LOAD_OVER),
             counted: (now, 0),
             load_pps: 0.0,
+            told_pps: 0.0,
         };
         carrier.counting.done(now);
         carrier
@@ -59,8 +64,12 @@ impl Carrier {
                 self.load_pps = (packets - before) as f64 / now.since(since).as_secs_f64();
             }
         }
-        self.beat += u64::from(self.beats.take(now));
-        let acknowledgement = Acknowledgement { load_pps: self.load_pps, beat: self.beat, ..says };
+        let beats = self.beats.take(now);
+        self.beat += u64::from(beats);
+        if beats || (self.load_pps - self.told_pps).abs() > NEAR * self.told_pps {
+            self.told_pps = self.load_pps;
+        }
+        let acknowledgement = Acknowledgement { load_pps: self.told_pps, beat: self.beat, ..says };
         let balancer = self.name.clone();
         (self.said.as_ref() != Some(&acknowledgement))
             .then_some(Write::Acknowledge { balancer, acknowledgement })
@@ -89,6 +98,22 @@ impl Carrier {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_that_hardly_changes_is_told_once_a_second() {
+        let at = |tenths: u64| Time::from_nanos(tenths * 100_000_000);
+        let mut carrier = Carrier::new("b0", at(0));
+        let (mut packets, mut told) = (0, Vec::new());
+        for tenth in 1..=40 {
+            // A hundredth to and fro; at 3.5 s a twentieth more.
+            packets += 1000 + tenth % 2 * 10 + if tenth >= 35 { 50 } else { 0 };
+            if let Some(write) = carrier.says(at(tenth), Acknowledgement::default(), packets) {
+                told.push(tenth);
+                carrier.written(write);
+            }
+        }
+        assert_eq!(told, [1, 11, 21, 31, 35]);
+    }
 
     #[test]
     fn says_what_is_new_and_that_it_lives() {
