@@ -1,6 +1,6 @@
 //! A kernel in miniature: the same operations, the same order among routes, the same silences.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ebb_apps::route::Interface;
@@ -128,7 +128,7 @@ pub(crate) struct Kernel {
     neighbours: Vec<Neighbour>,
     objects: BTreeMap<u32, NextHopTarget>,
     /// In the kernel's order for each prefix.
-    routes: Vec<Route>,
+    pub(crate) routes: Vec<Route>,
 }
 
 fn link(index: u32) -> Link {
@@ -503,18 +503,6 @@ impl Kernel {
             Some(((port, vlan, neighbour.address), neighbour.mac?))
         })
         .collect()
-    }
-
-    /// By how many ways the followed tables lead to each of these prefixes.
-    pub(crate) fn ways(&self, of: &HashSet<IpNet>) -> HashMap<IpNet, Option<usize>> {
-        let mut ways = HashMap::new();
-        for route in self.routes.iter().filter(|route| route.table >= 253) {
-            if of.contains(&route.prefix) {
-                let count = ways.entry(route.prefix).or_insert(Some(0));
-                *count = count.map(|count| count + route.hops.len().max(1));
-            }
-        }
-        ways
     }
 
     /// What the kernel's tables say, read from the first rule to the last.
