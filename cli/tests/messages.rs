@@ -10,7 +10,7 @@ use crate::sources::{root, sources};
 const AGAIN: &str = "EBB_WRITE_DOCS=1 cargo test --workspace --test commands every_message";
 
 /// What a message says whose words are not in the source.
-const WORDS: [(&str, &str); 16] = [
+const WORDS: [(&str, &str); 17] = [
     ("EBB-C010", "why the configuration was not reloaded"),
     ("EBB-C011", "which key of the store is not believed, and why"),
     ("EBB-C012", "what failed or ended at a back-end or in the store"),
@@ -27,6 +27,7 @@ const WORDS: [(&str, &str); 16] = [
     ("EBB-T001", "the configuration was reloaded, and what of it was not"),
     ("EBB-T002", "why the configuration was not reloaded"),
     ("EBB-R120", "tunnels: why it cannot be written down which numbers are used"),
+    ("EBB-R131", "an address of redundancy elimination cannot be used, or can again"),
 ];
 
 /// A kind of message.
