@@ -106,13 +106,12 @@ INLINE __u32 unpadded(const struct ethernet *eth, const void *end, int four)
 	return (const void *)(v6 + 1) > end ? 0 : sizeof(*eth) + sizeof(*v6) + NET16(v6->payload_length);
 }
 
-// Whether the kernel takes a source for nobody's (RFC 1812 section 5.3.7). `route` has seen that it is not the router's
-// own, nor that of a loopback.
+// Whether the kernel takes a source for nobody's (RFC 1812 section 5.3.7), or it is the router's own.
 INLINE int odd_source4(__u32 source)
 {
 	__u8 first = source;
 
-	return first == 0 || first >= 224;
+	return first == 0 || first == 127 || first >= 224 || is_local4(source);
 }
 
 INLINE int odd6(const __u16 *address)
