@@ -7,3 +7,6 @@ mod differential;
 mod mutated;
 mod policy;
 mod script;
+
+/// What makes the routers of a script forward in the kernel (docs/paths.md).
+const KERNEL_PATH: (&str, &str) = ("EBB_PATH", "kernel");

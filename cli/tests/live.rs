@@ -7,6 +7,8 @@ mod circuit;
 mod command;
 mod guest_rss;
 mod interfaces;
+mod outlives;
 mod package;
 mod packages;
 mod recorded;
+mod script;

@@ -42,9 +42,6 @@ pub fn run(name: &str, arguments: &[&str], patience: Duration) -> Option<String>
     run_with(&[], name, arguments, patience)
 }
 
-/// What makes the routers of a script forward in the kernel (docs/paths.md).
-pub const KERNEL_PATH: (&str, &str) = ("EBB_PATH", "kernel");
-
 /// The same with variables in its environment.
 pub fn run_with(
     variables: &[(&str, &str)],

@@ -1,0 +1,37 @@
+//! The traffic goes on without what is stopped, drained or killed: of a router, and of a cluster. A loss is a failure here, so that
+//! nothing else runs beside.
+
+use crate::script;
+
+use std::time::Duration;
+
+/// Two balancers, three back-ends and three members of etcd in namespaces: outside they are one router;
+/// planned drains lose nothing of a file and of a stream of echoes; everything is killed with -9 in turn
+/// and the traffic goes on.
+#[test]
+fn a_cluster_is_one_router_and_outlives_its_parts() {
+    let Some(text) = script::run("cluster", &[], Duration::from_secs(240)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.starts_with("all hold"), "{text}");
+    println!("{text}");
+}
+
+/// A worker and a router's process that are stopped without ending: the traffic goes on without them.
+#[test]
+fn the_traffic_goes_on_without_what_is_stopped() {
+    let arguments = ["--kinds", "worker,process"];
+    let Some(text) = script::run("stuck", &arguments, Duration::from_secs(60)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert_eq!(last, "4 trials, the traffic stood still in 0", "{text}");
+}
+
+/// The same with FRR instead of BIRD, with `EBB_LONG=1`.
+#[test]
+fn a_cluster_speaks_by_frr() {
+    if std::env::var_os("EBB_LONG").is_none_or(|value| value != "1") {
+        return;
+    }
+    let Some(text) = script::run("cluster", &["--frr"], Duration::from_secs(240)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.starts_with("all hold"), "{text}");
+}
