@@ -11,7 +11,7 @@ pub use bits::Bipartite;
 pub const FREE: usize = usize::MAX;
 
 /// Up to this number of ports the heaviest matching is exactly that. Beyond it is sought by bidding, whose sum is at least
-/// that of the best less one part in [`bidding::STEPS`] of the heaviest entry per port.
+/// that of the best less one part in `bidding::STEPS` of the heaviest entry per port.
 pub const EXACT_MAX: usize = 128;
 
 /// Seeks permutations whose entries sum to the most: exactly up to 128 ports, nearly beyond. What it
