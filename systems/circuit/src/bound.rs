@@ -2,7 +2,7 @@
 //!
 //! A day of length `a` that connects a pair serves at most `min(a, demand)` of it. Let the traffic of each pair have
 //! a price from 0 to 1, and let no day gain more per time at these prices, nights included, than a rate
-//! ([`crate::dearest`]). Whatever the schedule, what it serves is at most
+//! (`dearest`). Whatever the schedule, what it serves is at most
 //!
 //! ```text
 //! sum over pairs of demand (1 - price)  +  rate window
