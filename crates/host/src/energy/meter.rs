@@ -1,22 +1,29 @@
 //! The power of a machine, from its counters or from a program that asks another meter.
 
 use std::io::{self, Read as _};
-use std::process::{Command, Stdio};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ebb_units::{Joules, Time, Watts};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::Rapl;
 use crate::clock::monotonic;
+use crate::process;
+use crate::signals::{Signal, send_to_group};
 use crate::sysfs::Sysfs;
 
 /// A program that prints the power has so long.
 const PROGRAM_MAX: Duration = Duration::from_secs(10);
 /// A reading counts for so many intervals.
 const INTERVALS_MAX: u32 = 3;
+/// Bytes of its output that are looked at.
+const PRINTED_MAX: usize = 4096;
 /// More than any machine draws, W: a meter in another unit.
 const WATTS_MAX: f64 = 1e6;
 
@@ -129,35 +136,49 @@ impl Source {
     }
 }
 
-/// What a program says.
+/// What a program says. What it starts ends with it.
 fn said(line: &[String], end: &AtomicBool) -> Result<Watts, String> {
     let name = &line[0];
+    let failed = |error: io::Error| format!("`{name}`: {error}");
     let mut program = Command::new(name);
     program.args(&line[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = program.spawn().map_err(|error| format!("`{name}`: {error}"))?;
+    let mut child = program.process_group(0).spawn().map_err(failed)?;
     let begun = monotonic();
-    let status = loop {
-        match child.try_wait().map_err(|error| format!("`{name}`: {error}"))? {
-            Some(status) => break status,
-            None if end.load(Relaxed) || monotonic().since(begun) > PROGRAM_MAX => {
-                // It may have ended just now.
-                _ = child.kill();
-                _ = child.wait();
-                return Err(format!("`{name}` did not answer within {} s", PROGRAM_MAX.as_secs()));
-            }
-            None => std::thread::park_timeout(Duration::from_millis(20)),
-        }
-    };
-    let mut text = String::new();
-    if let Some(output) = child.stdout.take() {
-        _ = output.take(4096).read_to_string(&mut text);
+    // One that has ended keeps its group's number until it is waited for.
+    let mut in_time = true;
+    while in_time && process::start_time(child.id()).is_ok() {
+        std::thread::park_timeout(Duration::from_millis(20));
+        in_time = !end.load(Relaxed) && monotonic().since(begun) <= PROGRAM_MAX;
     }
+    // All of it may have ended already.
+    _ = send_to_group(child.id(), Signal::SIGKILL);
+    let status = child.wait().map_err(failed)?;
+    if !in_time {
+        return Err(format!("`{name}` did not answer within {} s", PROGRAM_MAX.as_secs()));
+    }
+    let text = child.stdout.take().map_or(Ok(String::new()), printed).map_err(failed)?;
     if !status.success() {
         return Err(format!("`{name}` failed: {status}"));
     }
     first_number(&text).ok_or_else(|| {
         format!("`{name}` printed no power in watts, 0 to 1,000,000: {:?}", text.trim())
     })
+}
+
+/// What is there of a program's output, without waiting for whoever else has the other end.
+fn printed(mut output: ChildStdout) -> io::Result<String> {
+    fcntl(output.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    let (mut bytes, mut filled) = ([0; PRINTED_MAX], 0);
+    while filled < bytes.len() {
+        match output.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes[..filled]).into_owned())
 }
 
 /// The first word that is a power.
@@ -188,6 +209,16 @@ mod tests {
         assert!(refused(&["echo", "-3"]).contains("0 to 1,000,000"));
         assert!(refused(&["false"]).starts_with("`false` failed"));
         assert!(refused(&["/nowhere/at/all"]).starts_with("`/nowhere/at/all`"));
+    }
+
+    /// What a program leaves behind holds nobody up: it is killed where it is of its group, and not waited for where
+    /// it is of another.
+    #[test]
+    fn what_a_program_leaves_behind_is_not_waited_for() {
+        let begun = monotonic();
+        assert_eq!(read(&["sh", "-c", "sleep 60 & echo 12"]), Ok(12.0));
+        assert_eq!(read(&["sh", "-c", "setsid sleep 60 & sleep 0.2; echo 13"]), Ok(13.0));
+        assert!(monotonic().since(begun) < Duration::from_secs(30));
     }
 
     #[test]
