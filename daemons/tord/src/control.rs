@@ -63,9 +63,11 @@ pub fn run(path: &Path) -> Result<()> {
         let now = now_ns();
         listen(&mut socket, &mut planner, &mut sealer, now);
         let frame = planner.announce(now);
-        socket.stage(|buffer| sync::write(&frame, MAC, &mut sealer, buffer));
-        // Nobody hears a network that is down.
-        _ = socket.flush();
+        if planner.speaks() {
+            socket.stage(|buffer| sync::write(&frame, MAC, &mut sealer, buffer));
+            // Nobody hears a network that is down.
+            _ = socket.flush();
+        }
         planner.status.uptime_seconds = (now - started) as f64 * 1e-9;
         planner.status.sealed = sealer.keys().exist();
         planner.status.switch = planner.setter.as_ref().map(Setter::status);
@@ -186,6 +188,12 @@ impl Planner {
         self.reported_ns[usize::from(rack)] = now_ns;
     }
 
+    /// Whether racks are told of circuits. A switch that makes none is asked on, and racks take the packet path, as they
+    /// do when nobody tells them anything.
+    fn speaks(&self) -> bool {
+        !self.setter.as_ref().is_some_and(Setter::is_failing)
+    }
+
     /// The next frame.
     fn announce(&mut self, now_ns: u64) -> Frame {
         while self
@@ -202,7 +210,7 @@ impl Planner {
             self.plan_week(now_ns);
         }
         let up = self.days.front().is_some_and(|day| day.begin_ns <= now_ns);
-        self.status.sent += 1;
+        self.status.sent += u64::from(self.speaks());
         Frame::Sync {
             epoch: self.epoch,
             sent_ns: now_ns,
@@ -270,7 +278,7 @@ impl Planner {
             outputs: std::array::from_fn(output),
         };
         if let Some(setter) = &self.setter {
-            // Where there is no room, the switch is far behind: it says so of the days that it has.
+            // Where there is no room, that counts as failed.
             _ = setter.announce(self.begin_ns, &day);
         }
         self.days.push_back(day);
@@ -339,6 +347,27 @@ mod tests {
         );
         planner.announce(2_500_000_000);
         assert_eq!(planner.waiting[0][2], 0);
+    }
+
+    /// A switch out of order: racks are not told of circuits that it does not make.
+    #[test]
+    fn nobody_is_told_of_circuits_that_are_not_made() {
+        struct Broken;
+        impl crate::optical::OpticalSwitch for Broken {
+            fn connect(&mut self, _circuits: &[(u8, u8)]) -> std::io::Result<()> {
+                Err(std::io::Error::other("out of order"))
+            }
+        }
+        let mut planner = planner("round-robin");
+        assert!(planner.speaks());
+        planner.setter = Some(Setter::start(Box::new(Broken)).expect("a thread"));
+        let begun = ebb_host::clock::monotonic();
+        while planner.speaks() {
+            planner.announce(crate::clock::now_ns());
+            assert!(ebb_host::clock::monotonic().since(begun) < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(planner.setter.as_ref().is_some_and(|setter| setter.status().failed >= 3));
     }
 
     /// A rack that hears every frame always knows what comes.

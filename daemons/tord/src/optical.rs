@@ -5,11 +5,13 @@
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ebb_host::clock::monotonic;
 use ebb_scenario::Described;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -21,6 +23,12 @@ use crate::sync::Announced;
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// After a failure it is asked again so much later.
 const AGAIN: Duration = Duration::from_secs(1);
+/// An answer that is longer, in bytes, is none.
+const ANSWER_BYTES_MAX: usize = 4096;
+/// A switch's thread that is told to end is waited for so long.
+const END_MAX: Duration = Duration::from_secs(3);
+/// A switch that did not make so many days one after the other makes none for now.
+const FAILED_DAYS: u32 = 3;
 /// Days that wait for the switch's thread.
 const DAYS_WAITING: usize = 64;
 
@@ -79,17 +87,18 @@ impl ScpiSwitch {
 
     /// The order that makes circuits.
     fn order(&self, circuits: &[(u8, u8)]) -> String {
-        let inputs = self.config.first_input;
-        let outputs = self.config.first_output.unwrap_or(inputs + u16::from(self.racks));
-        let list = |ports: Vec<u16>| {
-            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+        // Past 65,535 the switch has no port, and says so.
+        let inputs = u32::from(self.config.first_input);
+        let outputs = self.config.first_output.map_or(inputs + u32::from(self.racks), u32::from);
+        let list = |ports: Vec<u32>| {
+            let ports: Vec<String> = ports.iter().map(u32::to_string).collect();
             ports.join(",")
         };
         if circuits.is_empty() {
             return ":oxc:swit:disc:all".to_owned();
         }
-        let from = list(circuits.iter().map(|(from, _)| inputs + u16::from(*from)).collect());
-        let to = list(circuits.iter().map(|(_, to)| outputs + u16::from(*to)).collect());
+        let from = list(circuits.iter().map(|(from, _)| inputs + u32::from(*from)).collect());
+        let to = list(circuits.iter().map(|(_, to)| outputs + u32::from(*to)).collect());
         format!(":oxc:swit:conn:only (@{from}),(@{to})")
     }
 
@@ -99,19 +108,47 @@ impl ScpiSwitch {
             None => {
                 let stream = TcpStream::connect_timeout(&self.config.scpi, ANSWER_MAX)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(ANSWER_MAX))?;
                 stream.set_write_timeout(Some(ANSWER_MAX))?;
                 BufReader::new(stream)
             }
         };
         connection.get_mut().write_all(format!("{line}\n").as_bytes())?;
-        let mut answer = String::new();
-        if connection.read_line(&mut answer)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        let answer = answer(&mut connection)?;
         // Only what answers is kept: what failed is connected to anew, and no old answer is taken for a new one.
         self.connection = Some(connection);
         Ok(answer.trim().to_owned())
+    }
+}
+
+/// A line from a switch: all of it within the time and the length that an answer may have.
+fn answer(connection: &mut BufReader<TcpStream>) -> io::Result<String> {
+    let begun = monotonic();
+    let mut line = Vec::new();
+    loop {
+        let left = ANSWER_MAX.saturating_sub(monotonic().since(begun));
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        connection.get_ref().set_read_timeout(Some(left))?;
+        let bytes = match connection.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            bytes => bytes?,
+        };
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(bytes.len(), |end| end + 1);
+        line.extend_from_slice(&bytes[..taken]);
+        connection.consume(taken);
+        if line.len() > ANSWER_BYTES_MAX {
+            return Err(io::Error::other(format!(
+                "an answer longer than {ANSWER_BYTES_MAX} bytes"
+            )));
+        }
+        if end.is_some() {
+            return Ok(String::from_utf8_lossy(&line).into_owned());
+        }
     }
 }
 
@@ -151,8 +188,27 @@ pub struct SwitchStatus {
 /// Sets a switch in a thread of its own. Dropping it ends that.
 pub struct Setter {
     days: Option<SyncSender<Night>>,
-    status: Arc<Mutex<SwitchStatus>>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the switch's thread shares.
+#[derive(Default)]
+struct Shared {
+    status: Mutex<SwitchStatus>,
+    /// Days one after the other, the last among them, that the switch did not make.
+    failed: AtomicU32,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn note(&self, sync: LinkSync, fault: Option<String>) {
+        match sync {
+            LinkSync::Failed => _ = self.failed.fetch_add(1, Relaxed),
+            LinkSync::Up(_) | LinkSync::Late(_) => self.failed.store(0, Relaxed),
+        }
+        note(&mut self.status.lock().expect("status"), sync, fault);
+    }
 }
 
 /// A night, and what stands after it.
@@ -170,14 +226,15 @@ impl Setter {
     /// When the system has no thread for it.
     pub fn start(switch: Box<dyn OpticalSwitch>) -> io::Result<Setter> {
         let (days, nights) = sync_channel(DAYS_WAITING);
-        let status = Arc::<Mutex<SwitchStatus>>::default();
-        let shared = status.clone();
-        let run = move || set(switch, &nights, &shared);
+        let shared = Arc::<Shared>::default();
+        let theirs = shared.clone();
+        let run = move || set(switch, &nights, &theirs);
         let thread = std::thread::Builder::new().name("ebb-optical".into()).spawn(run)?;
-        Ok(Setter { days: Some(days), status, thread: Some(thread) })
+        Ok(Setter { days: Some(days), shared, thread: Some(thread) })
     }
 
-    /// Hands a day on whose night begins at `night_ns`; whether there was room.
+    /// Hands a day on whose night begins at `night_ns`; whether there was room. Where there was none, the switch is far
+    /// behind, and the day counts as failed.
     pub fn announce(&self, night_ns: u64, day: &Announced) -> bool {
         let circuits = day.outputs.iter().enumerate();
         let circuits = circuits.filter(|(_, to)| **to != Announced::DARK);
@@ -187,35 +244,58 @@ impl Setter {
             end_ns: day.begin_ns + u64::from(day.duration_ns),
             circuits: circuits.map(|(from, to)| (from as u8, *to)).collect(),
         };
-        self.days.as_ref().is_some_and(|days| days.try_send(night).is_ok())
+        let room = self.days.as_ref().is_some_and(|days| days.try_send(night).is_ok());
+        if !room {
+            self.shared.note(LinkSync::Failed, None);
+        }
+        room
+    }
+
+    /// Whether the switch did not make the last days: no day of now has circuits.
+    pub fn is_failing(&self) -> bool {
+        self.shared.failed.load(Relaxed) >= FAILED_DAYS
     }
 
     /// What became of the days so far.
     pub fn status(&self) -> SwitchStatus {
-        self.status.lock().expect("status").clone()
+        self.shared.status.lock().expect("status").clone()
     }
 }
 
 impl Drop for Setter {
     fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
         self.days = None;
-        if let Some(thread) = self.thread.take() {
-            // It does nothing that could panic.
-            _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        thread.thread().unpark();
+        let begun = monotonic();
+        while !thread.is_finished() {
+            // It ends when the switch has answered, which nobody waits for.
+            if monotonic().since(begun) > END_MAX {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
+        // It does nothing that could panic.
+        _ = thread.join();
     }
 }
 
-fn set(mut switch: Box<dyn OpticalSwitch>, nights: &Receiver<Night>, shared: &Mutex<SwitchStatus>) {
+fn set(mut switch: Box<dyn OpticalSwitch>, nights: &Receiver<Night>, shared: &Shared) {
     let mut again_ns = 0;
-    loop {
+    while !shared.stop.load(Relaxed) {
         let night = match nights.recv_timeout(AGAIN) {
             Ok(night) => night,
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let wait_ns = night.begin_ns.saturating_sub(now_ns());
-        std::thread::sleep(Duration::from_nanos(wait_ns));
+        while now_ns() < night.begin_ns && !shared.stop.load(Relaxed) {
+            let wait_ns = night.begin_ns.saturating_sub(now_ns());
+            std::thread::park_timeout(Duration::from_nanos(wait_ns));
+        }
+        if shared.stop.load(Relaxed) {
+            return;
+        }
         // A day that is over is not made any more, and a switch that has failed is left alone for a while.
         let passed_over = now_ns() >= night.end_ns || now_ns() < again_ns;
         let made = if passed_over { None } else { Some(switch.connect(&night.circuits)) };
@@ -232,7 +312,7 @@ fn set(mut switch: Box<dyn OpticalSwitch>, nights: &Receiver<Night>, shared: &Mu
                 (if late { LinkSync::Late(took) } else { LinkSync::Up(took) }, None)
             }
         };
-        note(&mut shared.lock().expect("status"), sync, fault);
+        shared.note(sync, fault);
     }
 }
 
@@ -370,6 +450,43 @@ mod tests {
         drop(switch);
         let error = wrong.connect(&[(0, 0)]).expect_err("no such port").to_string();
         assert!(error.contains("out of range"), "{error}");
+    }
+
+    /// One that never comes to an end of its answer, by length or by time.
+    #[test]
+    fn an_answer_without_end_is_an_error() {
+        for (part, pause_ms, said) in [(&[b'1'; 512][..], 0, "longer than 4096"), (b"1", 100, "")] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let scpi = listener.local_addr().expect("bound");
+            std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().expect("somebody");
+                while stream.write_all(part).is_ok() {
+                    std::thread::sleep(Duration::from_millis(pause_ms));
+                }
+            });
+            let config = SwitchConfig { scpi, first_input: u16::MAX, first_output: None };
+            let begun = monotonic();
+            let error = ScpiSwitch::new(config, 16).connect(&[(0, 2)]).expect_err("no end");
+            assert!(error.to_string().contains(said), "{error}");
+            assert!(monotonic().since(begun) < Duration::from_secs(20));
+        }
+    }
+
+    /// Days that wait keep nobody from ending, and days for which there is no room have failed.
+    #[test]
+    fn a_setter_ends_soon_and_says_that_its_switch_fails() {
+        let setter = Setter::start(Box::new(Emulated::default())).expect("a thread");
+        assert!(!setter.is_failing());
+        let far = now_ns() + 3_600_000_000_000;
+        while setter.announce(far, &day(0, far + 1_000_000)) {}
+        assert_eq!(setter.status().failed, 1);
+        assert!(!setter.is_failing());
+        while !setter.is_failing() {
+            setter.announce(far, &day(0, far + 1_000_000));
+        }
+        let begun = monotonic();
+        drop(setter);
+        assert!(monotonic().since(begun) < END_MAX, "it ends at once");
     }
 
     #[test]
