@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::statfs::{NSFS_MAGIC, fstatfs};
 
 const DIRECTORY: &str = "/run/netns";
 
@@ -103,6 +104,22 @@ impl Namespace {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Removes a name behind which there is no namespace any more, as is left where it was in the mounts of a program
+    /// that has ended (systemd's `PrivateMounts`). Returns whether there was one.
+    ///
+    /// # Errors
+    /// When the file cannot be looked at or removed.
+    pub fn delete_if_empty(name: &str) -> io::Result<bool> {
+        let file = match File::open(path_of(name)?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file?,
+        };
+        if fstatfs(&file)?.filesystem_type() == NSFS_MAGIC {
+            return Ok(false);
+        }
+        Namespace::delete(name).map(|()| true)
     }
 
     /// Leaves the namespace in place when this value is dropped.

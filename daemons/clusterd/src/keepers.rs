@@ -18,6 +18,7 @@ use crate::routes::Routing;
 
 pub use guest::GuestKeeper;
 pub use namespace::{NamespaceRouter, RouterPlan, settings as router_settings};
+pub(crate) use namespace::{forget, remember};
 
 /// A command that takes longer has failed.
 const COMMAND_MAX: Duration = Duration::from_secs(60);

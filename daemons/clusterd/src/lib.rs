@@ -8,6 +8,7 @@ pub mod api;
 pub mod balancer;
 pub mod config;
 pub mod keepers;
+mod kept;
 pub mod member;
 pub mod node;
 pub mod power;

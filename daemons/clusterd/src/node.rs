@@ -15,7 +15,7 @@ use ebb_host::netlink::Requests;
 use ebb_host::process;
 use ebb_host::service::{self, Heartbeat};
 use ebb_host::signals::{Signal, Signals};
-use ebb_service::{Daemon, Options};
+use ebb_service::{Daemon, Doors, Options};
 use ebb_telemetry::Snapshot;
 use ebb_units::Time;
 use ring::rand;
@@ -31,6 +31,7 @@ use crate::keepers::{
     CommandKeeper, GuestKeeper, NamespaceRouter, PatientKeeper, ProcessKeeper, RouterPlan,
     WakeOnLanKeeper,
 };
+use crate::kept::{Kept, space_of};
 use crate::member::{
     BalancerMember, Keeper, KeeperMember, LeaderMember, Member, Record, RouterMember, What,
 };
@@ -211,19 +212,26 @@ pub fn run(path: &Path, member: Option<&str>) -> Result<()> {
     let guard = Guard::spawn(&journal).context("cannot start the guard process")?;
     _ = process::lift_memory_lock_limit();
     let stores = Stores::open(&config).with_context(|| path.display().to_string())?;
-    let mut node = Node::start(path, config, member, stores, &journal)?;
-    let socket = node.member.socket.clone().unwrap_or(node.desk.config.cluster.socket.clone());
-    let metrics = node.member.metrics.or(node.desk.config.cluster.metrics);
+    let socket = member.socket.clone().unwrap_or(config.cluster.socket.clone());
+    let metrics = member.metrics.or(config.cluster.metrics);
+    // Where this member runs already, nothing of its is touched.
+    let (listener, bound) = ebb_service::bind(socket.clone())?;
+    let kept = Kept::of(&config, &member, Path::new(JOURNALS));
+    let starting = Arc::new(AtomicBool::new(true));
+    let mut node = Node::start(path, config, member, stores, (&journal, &kept, &starting))?;
     let options = Options { socket: Some(socket.clone()), metrics };
-    let doors = ebb_service::serve(options, node.desk.clone())?;
+    let listening = Doors { socket: Some(listener.into()), metrics: None };
+    let doors = ebb_service::serve_at(options, listening, node.desk.clone())?;
+    starting.store(false, Relaxed);
     info!(member = name, socket = %socket.display(), code = "EBB-C009", "serving");
     let result = node.serve(&mut signals);
     service::stopping();
     node.end();
-    drop(doors);
+    drop((doors, bound));
+    let forgotten = kept.forget();
     journal.finish();
     drop(guard);
-    result
+    result.and(forgotten)
 }
 
 fn host_name() -> Result<String> {
@@ -258,7 +266,7 @@ impl Node {
         config: ClusterConfig,
         member: MemberConfig,
         stores: Stores,
-        journal: &Journal,
+        (journal, kept, starting): (&Journal, &Kept, &Arc<AtomicBool>),
     ) -> Result<Node> {
         let record = Record::default();
         let machine = Machine::open(&config, &member)?;
@@ -284,9 +292,10 @@ impl Node {
             front = Some(carrier.on(machine.clone()).start()?);
             balancer = Some(handle);
         }
+        kept.renew(config.side.len(), &record)?;
         let mut keepers = Vec::new();
         for keep in &member.keep {
-            let keeper = keeper(&config, keep, journal);
+            let keeper = keeper(&config, keep, journal, starting);
             let access = stores.access();
             let keeper = KeeperMember::new(&keep.back_end, access, keeper, record.clone())
                 .metered(Metered::of(keep, &machine)?);
@@ -506,7 +515,12 @@ fn inputs(config: &ClusterConfig) -> Result<LeaderInputs> {
     Ok(LeaderInputs { servers, policy })
 }
 
-fn keeper(config: &ClusterConfig, keep: &KeepConfig, journal: &Journal) -> Box<dyn Keeper> {
+fn keeper(
+    config: &ClusterConfig,
+    keep: &KeepConfig,
+    journal: &Journal,
+    starting: &Arc<AtomicBool>,
+) -> Box<dyn Keeper> {
     let keeper: Box<dyn Keeper> = match keep.how {
         How::Process => Box::new(ProcessKeeper::new(&keep.run, journal)),
         How::Command => {
@@ -522,11 +536,10 @@ fn keeper(config: &ClusterConfig, keep: &KeepConfig, journal: &Journal) -> Box<d
             sleep: keep.sleep.clone(),
         }),
         How::Namespace => {
-            let name = format!("ebb-{}-{}", config.cluster.name, keep.back_end);
             let route = |route: &crate::config::RouteConfig| {
                 (route.to, config.side_of(route.via).expect("checked"), route.via)
             };
-            let name = keep.namespace.clone().unwrap_or(name);
+            let name = space_of(config, keep);
             let sides = 0..config.side.len();
             let plan = RouterPlan {
                 ports: sides.map(|side| NamespaceRouter::port_of(&name, side)).collect(),
@@ -542,7 +555,7 @@ fn keeper(config: &ClusterConfig, keep: &KeepConfig, journal: &Journal) -> Box<d
                 run: keep.run.clone(),
                 routing: config.routing.plan(),
             };
-            Box::new(NamespaceRouter::new(plan, journal))
+            Box::new(NamespaceRouter::new(plan, journal).starting(starting))
         }
     };
     if keep.ready.is_empty() {

@@ -1,13 +1,23 @@
 //! A back-end that is a kernel router in a network namespace.
 
+mod left;
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use ebb_host::clock::monotonic;
 use ebb_host::journal::{Journal, Undo};
+use ebb_host::link;
 use ebb_host::namespace::{Namespace, set_knob};
-use ebb_host::netlink::{Link, Requests, Route, RouteChange, RouteHop, Veth};
+use ebb_host::netlink::{Requests, Route, RouteChange, RouteHop, Veth};
 use ebb_lab::tune;
+use ebb_units::Time;
 use ipnet::IpNet;
 
 use crate::balancer::Mac;
@@ -15,6 +25,8 @@ use crate::member::Keeper;
 use crate::program::Program;
 use crate::routes::{Routing, RoutingPlan};
 use crate::threads::Threads;
+
+pub(crate) use left::{forget, remember};
 
 /// The error number of what is there already.
 const EEXIST: i32 = 17;
@@ -49,6 +61,9 @@ pub struct RouterPlan {
     pub routing: Option<RoutingPlan>,
 }
 
+/// Threads that could not be had are asked for again so much later: each time takes seconds.
+const PLACE_AGAIN: Duration = Duration::from_secs(600);
+
 /// The largest IP packet of a segment that is balanced, in bytes.
 const MTU_MAX: u32 = 1500;
 
@@ -62,6 +77,12 @@ pub struct NamespaceRouter {
     namespace: Option<Namespace>,
     /// Threads that receive for it.
     receivers: Vec<u32>,
+    /// When its threads could not be had, and why.
+    unplaced: Option<(Time, String)>,
+    /// It was there before this keeper.
+    taken: bool,
+    /// Whoever keeps it has not started yet.
+    starting: Arc<AtomicBool>,
 }
 
 impl NamespaceRouter {
@@ -75,7 +96,18 @@ impl NamespaceRouter {
             routing: None,
             namespace: None,
             receivers: Vec::new(),
+            unplaced: None,
+            taken: false,
+            starting: Arc::default(),
         }
+    }
+
+    /// While `starting` holds, what was taken over is left as it was when this is dropped: a start that fails
+    /// takes nothing away.
+    #[must_use]
+    pub fn starting(mut self, starting: &Arc<AtomicBool>) -> NamespaceRouter {
+        self.starting = starting.clone();
+        self
     }
 
     /// A name for the interface that joins the back-end of this number to the segment of a side while this
@@ -133,42 +165,27 @@ impl NamespaceRouter {
         self.plan.threads.apply(&self.receivers)
     }
 
+    /// The same, again only a while after it has failed.
+    fn try_to_place(&mut self) -> Result<()> {
+        if let Some((at, why)) = &self.unplaced
+            && monotonic().since(*at) < PLACE_AGAIN
+        {
+            return Err(anyhow!("{why}"));
+        }
+        self.unplaced = None;
+        let placed = self.place();
+        if let Err(error) = &placed {
+            self.unplaced = Some((monotonic(), format!("{error:#}")));
+        }
+        placed
+    }
+
     fn start_program(&mut self, namespace: &Namespace) -> Result<()> {
         if !self.plan.run.is_empty() {
             let program = namespace.run(|| Program::start(&self.plan.run, &self.journal))??;
             self.program = Some(program);
         }
         Ok(())
-    }
-
-    /// The links inside of one that a keeper before this one has left whole; none where something is missing.
-    fn left_whole(&self, namespace: &Namespace, near: &mut Requests) -> Result<Option<Vec<u32>>> {
-        let mut inside = namespace.run(Requests::open)??;
-        let mut links = Vec::new();
-        for (side, bridge) in self.plan.bridges.iter().enumerate() {
-            let bridge = near.link_by_name(bridge)?;
-            let port = near.link_by_name(&self.plan.ports[side])?;
-            let joined = port
-                .zip(bridge)
-                .is_some_and(|(port, bridge)| port.admin_up && port.master == Some(bridge.index));
-            let link = inside.link_by_name(&format!("e{side}"))?;
-            let ours = |link: &Link| link.admin_up && link.mac == Some(self.plan.macs[side]);
-            let Some(link) = link.filter(|link| joined && ours(link)) else { return Ok(None) };
-            links.push(link.index);
-        }
-        Ok(Some(links))
-    }
-
-    /// Whether a namespace of this name is one that a keeper before this one made: its link to a segment is there,
-    /// or it has no link yet.
-    fn is_left(&self, namespace: &Namespace, near: &mut Requests) -> Result<bool> {
-        for port in &self.plan.ports {
-            if near.link_by_name(port)?.is_some() {
-                return Ok(true);
-            }
-        }
-        let mut inside = namespace.run(Requests::open)??;
-        Ok(inside.links()?.iter().all(|link| link.loopback))
     }
 
     fn add_probes(&self, inside: &mut Requests, links: &[u32]) -> Result<()> {
@@ -240,7 +257,7 @@ impl NamespaceRouter {
             let port = near.index_of(port)?;
             let link = inside.index_of(&name)?;
             // What the way out does not take must not be sent there: a router breaks it, or says so.
-            let mtu = self.plan.mtus[side].unwrap_or(MTU_MAX).min(bridge.mtu).min(MTU_MAX);
+            let mtu = self.mtu(side, bridge.mtu);
             near.set_mtu(port, mtu)?;
             inside.set_mtu(link, mtu)?;
             near.set_master(port, bridge.index)?;
@@ -262,9 +279,14 @@ impl NamespaceRouter {
         Ok(links)
     }
 
+    /// Of the links of a side whose bridge takes `bridge` bytes.
+    fn mtu(&self, side: usize, bridge: u32) -> u32 {
+        self.plan.mtus[side].unwrap_or(MTU_MAX).min(bridge).min(MTU_MAX)
+    }
+
     fn remove(&mut self) -> Result<()> {
-        (self.program, self.routing) = (None, None);
-        self.receivers.clear();
+        (self.program, self.routing, self.unplaced) = (None, None, None);
+        (self.taken, self.receivers) = (false, Vec::new());
         let mut near = Requests::open()?;
         for port in &self.plan.ports {
             if let Some(link) = near.link_by_name(port)? {
@@ -284,6 +306,9 @@ impl Keeper for NamespaceRouter {
         let name = self.plan.name.clone();
         if !self.plan.outlives {
             self.journal.record(Undo::Namespace { name: name.clone() })?;
+        }
+        if self.plan.outlives {
+            Namespace::delete_if_empty(&name).with_context(|| format!("namespace {name}"))?;
         }
         let mut namespace =
             Namespace::create(&name).with_context(|| format!("namespace {name}"))?;
@@ -306,18 +331,24 @@ impl Keeper for NamespaceRouter {
 
     fn take_over(&mut self) -> Result<bool> {
         let name = &self.plan.name;
+        if !self.plan.outlives || Namespace::delete_if_empty(name)? {
+            return Ok(false);
+        }
         let Ok(namespace) = Namespace::open(name) else { return Ok(false) };
         let mut near = Requests::open()?;
-        if !self.plan.outlives || !self.is_left(&namespace, &mut near)? {
+        if !self.is_left(&namespace, &mut near)? {
             return Ok(false);
         }
         let whole = self.left_whole(&namespace, &mut near)?;
         let taken = whole.map(|links| -> Result<()> {
             self.restore(&namespace)?;
+            self.add_probes(&mut namespace.run(Requests::open)??, &links)?;
             self.follow_routes(links)?;
-            self.place()?;
+            // It forwards without, too: `mend` says what is wrong.
+            _ = self.try_to_place();
             self.start_program(&namespace)
         });
+        self.taken = true;
         self.namespace = Some(namespace);
         match taken {
             Some(Ok(())) => Ok(true),
@@ -330,14 +361,18 @@ impl Keeper for NamespaceRouter {
     }
 
     fn is_there(&mut self) -> bool {
-        self.namespace.is_some() && self.program.as_ref().is_none_or(Program::is_there)
+        let joined = |port: &String| link::number(port).is_some();
+        self.namespace.is_some()
+            && (!self.plan.outlives || self.plan.ports.iter().all(joined))
+            && self.program.as_ref().is_none_or(Program::is_there)
     }
 
     fn mend(&mut self) -> Result<bool> {
         let mended = self.namespace.as_ref().map_or(Ok(false), |one| self.restore(one))?;
-        let moved = !self.plan.threads.is_free() && !self.plan.threads.hold(&self.receivers);
-        if self.namespace.is_some() && moved {
-            self.place()?;
+        let moved = self.namespace.is_some()
+            && (self.unplaced.is_some() || !self.plan.threads.hold(&self.receivers));
+        if moved {
+            self.try_to_place()?;
         }
         Ok(mended || moved)
     }
@@ -349,6 +384,9 @@ impl Keeper for NamespaceRouter {
 
 impl Drop for NamespaceRouter {
     fn drop(&mut self) {
+        if self.taken && self.starting.load(Relaxed) {
+            return;
+        }
         if let Err(error) = self.remove() {
             tracing::warn!(name = self.plan.name, %error, code = "EBB-C006", "not removed");
         }
