@@ -22,7 +22,7 @@ use ipnet::IpNet;
 use tracing::{info, warn};
 
 use super::unlisted::{SHOWN, Shown};
-use crate::rib::{Rib, Scope, Tables};
+use crate::rib::{self, Rib, Scope, Tables};
 
 /// Inconsistent lists of one part that are read one after the other.
 const ATTEMPTS_MAX: u32 = 3;
@@ -108,11 +108,21 @@ pub(super) struct Reading<K> {
     /// Errors of the kernel's sockets.
     pub(super) failures: u64,
     pacing: Pacing,
+    /// IPv6 prefixes of which routes of tables that are not followed have changed since the last list of that family
+    /// began: how many of them it counted is out of date.
+    outdated: HashSet<IpNet>,
 }
 
 impl<K: Tidings> Reading<K> {
     pub(super) fn new(kernel: K) -> Reading<K> {
-        Reading { kernel, begun: 0, unread: 0, failures: 0, pacing: Pacing::default() }
+        Reading {
+            kernel,
+            begun: 0,
+            unread: 0,
+            failures: 0,
+            pacing: Pacing::default(),
+            outdated: HashSet::new(),
+        }
     }
 
     /// When the comparison that waits begins.
@@ -296,33 +306,48 @@ impl<K: Tidings> Reading<K> {
                 warn!(file = SHOWN, %error, code = "EBB-R078", "merged IPv6 routes are left to the kernel: it may have \
                     more than it lists");
             }
-            if ways.is_ok() && self.has_moved(rib, fib) {
+            if ways.is_ok() && self.has_moved(&merged, rib, fib) {
                 continue;
             }
+            let mut outdated = false;
             for prefix in merged {
                 let number = ways.as_ref().ok().and_then(|ways| *ways.get(&prefix)?);
-                rib.count_ways(prefix, number, fib);
+                let since = self.outdated.contains(&prefix);
+                outdated |= since;
+                rib.count_ways(prefix, number.filter(|_| !since), fib);
             }
             // Where there is no such file there will be none.
-            return ways.err().is_none_or(|error| error.kind() == io::ErrorKind::NotFound);
+            return ways.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |_| !outdated);
         }
         rib.merged().into_iter().for_each(|prefix| rib.count_ways(prefix, None, fib));
         false
     }
 
-    /// Whether IPv6 routes have changed since they were listed, or may have.
-    fn has_moved(&mut self, rib: &mut Rib, fib: &mut impl Tables) -> bool {
+    /// Whether routes of `merged` prefixes have changed since they were counted, or may have. Of tables that are not
+    /// followed no count can tell how many are left: these are noted, and the list is to be read again.
+    fn has_moved(
+        &mut self,
+        merged: &HashSet<IpNet>,
+        rib: &mut Rib,
+        fib: &mut impl Tables,
+    ) -> bool {
         let mut moved = false;
+        let mut outdated = std::mem::take(&mut self.outdated);
         self.hear_out_with(rib, fib, &mut |event| {
             moved |= match event {
                 Event::Route { route, .. } | Event::RouteGone(route) => {
-                    route.prefix.addr().is_ipv6()
+                    let of_merged = merged.contains(&route.prefix);
+                    if of_merged && !rib::is_followed(route.table) {
+                        outdated.insert(route.prefix);
+                    }
+                    of_merged && rib::is_followed(route.table)
                 }
                 Event::Address(_) | Event::AddressGone(_) => false,
                 Event::Neighbour(_) | Event::NeighbourGone(_) => false,
                 _ => true,
             };
         });
+        self.outdated = outdated;
         moved
     }
 
@@ -366,11 +391,29 @@ impl<K: Tidings> Reading<K> {
     ) -> Result<Listed, Error> {
         let mut listed = Listed::Inconsistent;
         for _ in 0..ATTEMPTS_MAX {
-            listed = self.kernel.list(part, &mut |event| rib.apply(&event, fib))?;
+            if part == Part::Routes6 {
+                self.outdated.clear();
+            }
+            let outdated = &mut self.outdated;
+            listed = self.kernel.list(part, &mut |event| {
+                outdated.extend(announced_of_others(&event));
+                rib.apply(&event, fib);
+            })?;
             if listed != Listed::Inconsistent {
                 break;
             }
         }
         Ok(listed)
     }
+}
+
+/// The IPv6 prefix of a route in a table that is not followed, if the event cannot come from a list.
+fn announced_of_others(event: &Event) -> Option<IpNet> {
+    match event {
+        Event::Route { route, replace, append } if *replace || *append => Some(route),
+        Event::RouteGone(route) => Some(route),
+        _ => None,
+    }
+    .filter(|route| route.prefix.addr().is_ipv6() && !rib::is_followed(route.table))
+    .map(|route| route.prefix)
 }

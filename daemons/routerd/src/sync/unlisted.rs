@@ -19,8 +19,9 @@ pub(super) const SHOWN: &str = "/proc/thread-self/net/ipv6_route";
 #[derive(Debug)]
 pub(super) struct Shown {
     file: Option<File>,
-    /// Routes of tables that are not followed, in the list that is being read.
-    of_others: HashMap<IpNet, usize>,
+    /// Ways of tables that are not followed, in the list that is being read, by prefix, table and metric; none where
+    /// one came twice: as another route, or listed and announced meanwhile, nobody can tell.
+    of_others: HashMap<(IpNet, u32, u32), Option<usize>>,
 }
 
 impl Shown {
@@ -39,12 +40,13 @@ impl Shown {
             && !rib::is_followed(route.table)
         {
             let ways = if route.nexthop_id.is_some() { 1 } else { route.hops.len().max(1) };
-            *self.of_others.entry(route.prefix).or_default() += ways;
+            let known = (route.prefix, route.table, route.metric);
+            self.of_others.entry(known).and_modify(|ways| *ways = None).or_insert(Some(ways));
         }
     }
 
-    /// By how many ways routes of the tables that are followed lead to each of these prefixes; none where
-    /// some are preferred to others, maybe among those that are merged.
+    /// By how many ways routes of the tables that are followed lead to each of these prefixes; none where nobody can
+    /// tell, or some are preferred to others, maybe among those that are merged.
     pub(super) fn ways(
         &mut self,
         of: &HashSet<IpNet>,
@@ -60,9 +62,9 @@ impl Shown {
                 *ways = ways.filter(|_| !preference).map(|ways| ways + 1);
             }
         }
-        for (prefix, others) in &self.of_others {
+        for ((prefix, ..), others) in &self.of_others {
             let rest =
-                |ways: &mut Option<usize>| *ways = ways.and_then(|ways| ways.checked_sub(*others));
+                |ways: &mut Option<usize>| *ways = ways.zip(*others).and_then(|(ways, others)| ways.checked_sub(others));
             ways.entry(*prefix).and_modify(rest);
         }
         Ok(ways)
