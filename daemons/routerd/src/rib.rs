@@ -555,21 +555,6 @@ impl Rib {
             self.put_again(key, out);
         }
     }
-
-    /// Removes every route that is one of these.
-    fn drop_slots(&mut self, dead: &[u32], out: &mut impl Tables) {
-        if dead.is_empty() {
-            return;
-        }
-        for key in self.prefixes.containing(dead) {
-            self.edit(key, out, |list, _| {
-                let gone =
-                    list.iter().copied().filter(|entry| dead.contains(&entry.slot)).collect();
-                list.retain(|entry| !dead.contains(&entry.slot));
-                order::Edit { removed: gone, ..order::Edit::default() }
-            });
-        }
-    }
 }
 
 /// What came of a change of a prefix's candidates.

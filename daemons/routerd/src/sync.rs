@@ -7,6 +7,8 @@
 mod compare;
 #[cfg(test)]
 mod schedules;
+#[cfg(test)]
+mod scripted;
 mod unlisted;
 mod view;
 

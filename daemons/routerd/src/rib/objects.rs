@@ -3,7 +3,7 @@
 use ebb_host::netlink::{NextHopObject, NextHopTarget, Part};
 
 use super::candidate::Candidate;
-use super::{Rib, Tables};
+use super::{Rib, Tables, order};
 
 impl Rib {
     /// What goes with a link that is down goes whatever was known of the link: that it had come up may not have been heard.
@@ -93,5 +93,28 @@ impl Rib {
             self.drop_slots(&dead, out);
         }
         self.retarget(Candidate::by_object, out);
+    }
+
+    /// Removes every route that is one of these. Where merged ones go, others may show that no list told of: the kernel
+    /// is asked, as where it announces that (`order::uncovers`).
+    fn drop_slots(&mut self, dead: &[u32], out: &mut impl Tables) {
+        if dead.is_empty() {
+            return;
+        }
+        for key in self.prefixes.containing(dead) {
+            let mut uncovers = false;
+            self.edit(key, out, |list, slots| {
+                let (gone, left): (Vec<_>, Vec<_>) =
+                    list.iter().copied().partition(|entry| dead.contains(&entry.slot));
+                let mut of_gone = gone.iter().map(|entry| slots.candidate(entry.slot));
+                uncovers = of_gone.any(|gone| order::uncovers(gone, list, None, slots));
+                *list = left;
+                order::Edit { removed: gone, ..order::Edit::default() }
+            });
+            if uncovers {
+                self.resync.want(Part::Routes6);
+                self.doubt(key, out);
+            }
+        }
     }
 }

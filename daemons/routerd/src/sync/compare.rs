@@ -317,7 +317,8 @@ impl<K: Tidings> Reading<K> {
                 rib.count_ways(prefix, number.filter(|_| !since), fib);
             }
             // Where there is no such file there will be none.
-            return ways.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |_| !outdated);
+            return ways
+                .map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |_| !outdated);
         }
         rib.merged().into_iter().for_each(|prefix| rib.count_ways(prefix, None, fib));
         false
@@ -325,12 +326,7 @@ impl<K: Tidings> Reading<K> {
 
     /// Whether routes of `merged` prefixes have changed since they were counted, or may have. Of tables that are not
     /// followed no count can tell how many are left: these are noted, and the list is to be read again.
-    fn has_moved(
-        &mut self,
-        merged: &HashSet<IpNet>,
-        rib: &mut Rib,
-        fib: &mut impl Tables,
-    ) -> bool {
+    fn has_moved(&mut self, merged: &HashSet<IpNet>, rib: &mut Rib, fib: &mut impl Tables) -> bool {
         let mut moved = false;
         let mut outdated = std::mem::take(&mut self.outdated);
         self.hear_out_with(rib, fib, &mut |event| {

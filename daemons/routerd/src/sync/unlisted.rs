@@ -63,8 +63,9 @@ impl Shown {
             }
         }
         for ((prefix, ..), others) in &self.of_others {
-            let rest =
-                |ways: &mut Option<usize>| *ways = ways.zip(*others).and_then(|(ways, others)| ways.checked_sub(others));
+            let rest = |ways: &mut Option<usize>| {
+                *ways = ways.zip(*others).and_then(|(ways, others)| ways.checked_sub(others))
+            };
             ways.entry(*prefix).and_modify(rest);
         }
         Ok(ways)
@@ -86,6 +87,22 @@ fn shown(line: &str) -> Option<(IpNet, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_host::netlink::Route;
+
+    #[test]
+    fn what_another_table_lists_twice_nobody_can_count() {
+        let mut shown = Shown { file: None, of_others: HashMap::new() };
+        let mut lists = |table, metric| {
+            let prefix = "2001:db8:a::/48".parse().unwrap();
+            let route = Route { table, metric, ..Route::unicast(prefix, []) };
+            shown.listed(&Event::Route { route, replace: false, append: false });
+            shown.of_others.values().copied().collect::<Vec<_>>()
+        };
+        assert!(lists(254, 1).is_empty(), "a table that is followed");
+        assert_eq!(lists(100, 1), [Some(1)]);
+        assert_eq!(lists(100, 2), [Some(1); 2]);
+        assert!(lists(100, 2).contains(&None));
+    }
 
     #[test]
     fn the_destination_of_a_line_is_read() {
