@@ -13,6 +13,8 @@ use crate::{Access, Kind, TraceError};
 pub(crate) const MAGIC: &[u8] = b"gem5";
 /// No message is longer.
 const MESSAGE_MAX: u64 = 1 << 20;
+/// No instruction is longer, in bytes (15 of x86); longer fetches are a core's buffer or a cache's line.
+const INSTRUCTION_MAX: u16 = 16;
 /// The flag of a request that fetches an instruction (`Request::INST_FETCH`).
 const INSTRUCTION_FETCH: u64 = 0x100;
 
@@ -80,6 +82,9 @@ impl Packets {
             };
             let access = match command {
                 1 if flags.unwrap_or(0) & INSTRUCTION_FETCH != 0 => {
+                    if size > INSTRUCTION_MAX {
+                        self.fetches.assume();
+                    }
                     match self.fetches.fetch(address, size) {
                         Some(access) => access,
                         None => continue,
@@ -213,6 +218,12 @@ mod tests {
         assert_eq!(plain.format(), Format::Gem5);
         assert_eq!(plain.by_ref().map(|it| it.expect("good").instructions).sum::<u32>(), 1);
         assert!(plain.assumes_instructions());
+        for (size, assumes) in [(4, false), (16, false), (17, true), (64, true)] {
+            let bytes = trace(&[&[(1, 1), (2, 1), (3, 0x1000), (4, size), (5, 0x100)]]);
+            let mut fetched = Reader::new("t", &bytes[..], None).expect("a trace");
+            assert_eq!(fetched.by_ref().map(|it| it.expect("good").instructions).sum::<u32>(), 1);
+            assert_eq!(fetched.assumes_instructions(), assumes, "{size} bytes");
+        }
     }
 
     #[test]

@@ -77,14 +77,13 @@ impl<'a> Reader<'a> {
         self.format
     }
 
-    /// Whether references came so far without anything said of instructions: each is then one instruction
-    /// by itself, for one has made it.
+    /// Whether instructions are missing so far, as nothing says how many there are: a reference of which nothing is
+    /// said, or a fetch that may be of several, is one instruction. DynamoRIO's log has only those that use the memory.
     pub fn assumes_instructions(&self) -> bool {
         match &self.how {
             How::Lackey(how) => how.assumes(),
             How::Dinero(how) => how.assumes(),
-            How::Memory(_) => true,
-            How::DynamoRio(how) => how.assumes(),
+            How::Memory(_) | How::DynamoRio(_) => true,
             How::Gem5(how) => how.assumes(),
             How::ChampSim(_) | How::CloudSuite(_) | How::Ramulator(_) | How::Compact(_) => false,
         }

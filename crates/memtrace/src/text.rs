@@ -13,14 +13,19 @@ const LINE: u64 = 64;
 pub(crate) struct Fetches {
     instructions: u32,
     line: Option<u64>,
-    /// Accesses that had to be taken for an instruction each.
+    /// Accesses that had to be taken for an instruction each, or fetches that may be of several.
     assumed: bool,
 }
 
 impl Fetches {
-    /// Whether accesses had to be taken for an instruction each.
+    /// Whether accesses, or fetches that may be of several, had to be taken for an instruction each.
     pub(crate) fn assumed(&self) -> bool {
         self.assumed
+    }
+
+    /// What follows as one instruction may be several.
+    pub(crate) fn assume(&mut self) {
+        self.assumed = true;
     }
 
     /// Instructions since the last access.
@@ -295,10 +300,6 @@ pub(crate) struct DynamoRio {
 }
 
 impl DynamoRio {
-    pub(crate) fn assumes(&self) -> bool {
-        self.fetches.assumed
-    }
-
     pub(crate) fn instructions_since(&self) -> u64 {
         self.fetches.since()
     }
@@ -436,6 +437,7 @@ mod tests {
         assert_eq!(all(Format::DynamoRio, text), Ok(expected.clone()));
         let detected = Reader::new("memtrace.ls.7.log", text.as_bytes(), None).expect("opens");
         assert_eq!(detected.format(), Format::DynamoRio);
+        assert!(detected.assumes_instructions(), "those without a reference are not there");
         for wrong in
             ["0x10: 8 r\n", "10:  8, r\n", "0x10: 65536, r\n", "0x10: 8,\n", "0x10: 8, a b\n"]
         {

@@ -74,16 +74,16 @@ pub fn simulate_scenario(
     let without = without_instructions(scenario, files)?;
     Ok(without.into_iter().fold(report, |report, name| {
         report.text(format!(
-            "{name} has no instruction counts: each reference counts as one instruction. Programs \
-            have several between two references, so the share of time stalled is too large."
+            "{name} does not tell every instruction: a reference, or a fetch, counts as one. Programs \
+            have more between two references, so the share of time stalled is too large."
         ))
     }))
 }
 
-/// References that tell whether a trace says anything of instructions.
+/// References that tell whether a trace tells every instruction.
 const LOOKED_AT: usize = 4096;
 
-/// The traces whose references say nothing of instructions.
+/// The traces that do not tell every instruction.
 fn without_instructions(
     scenario: &Scenario,
     files: &dyn Files,
