@@ -185,3 +185,41 @@ impl Experiment for Programs {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ebb_report::{ClaimBasis, Context};
+    use ebb_scenario::Silent;
+
+    use super::*;
+
+    /// What sets a row's pace in the model: with interrupts on the other core the program's alone, else all.
+    fn paced_by((program, cores, way, cache, threads): &Row) -> (&str, &str, Cache, usize) {
+        let alone = matches!((*cores, *way), ("CC", Way::Bound));
+        (program, if alone { "C" } else { cores }, *cache, *threads)
+    }
+
+    #[test]
+    fn a_row_that_is_said_to_be_decided_is_within_one_per_cent_of_a_fitted_one() {
+        let context = Context { seed: 1, jobs: 1, quick: false, data: None, progress: &Silent };
+        let mut decided = 0;
+        for programs in &ALL {
+            let ours = |row: &Row| {
+                let (workload, outcome) = simulate(*row, &context);
+                outcome.rate(&workload)
+            };
+            let rows = || programs.claims.iter().zip(programs.rows);
+            for (claim, row) in rows().filter(|(claim, _)| claim.basis == ClaimBasis::Implied) {
+                let number = ours(row);
+                let near = rows().any(|(fitted, other)| {
+                    fitted.basis == ClaimBasis::Calibrated
+                        && paced_by(other) == paced_by(row)
+                        && (ours(other) / number - 1.0).abs() <= 0.01
+                });
+                assert!(near, "{}: {number}", claim.id);
+                decided += 1;
+            }
+        }
+        assert!(decided > 0);
+    }
+}
