@@ -422,6 +422,7 @@ impl Rib {
             candidate = order::known_as(candidate, &self.prefixes.list(key), &self.slots, dump);
         }
         let (v6, several) = (candidate.v6, candidate.hops.len() > 1);
+        let unsure = replace && self.may_have_lost_rivals(key, &candidate);
         let slot = self.slots.intern(candidate, &self.links);
         let before = self.prefixes.lifetimes.end(key, slot);
         let mode = order::Mode { replace, append, dump };
@@ -432,10 +433,11 @@ impl Rib {
             let end =
                 self.end_of(left, several, inherits).or(before.filter(|end| self.is_now(*end)));
             self.set_end(key, slot, end, out);
-            if edited.guessed && replace {
+            if (edited.guessed || unsure) && replace {
                 self.doubt(key, out);
             }
         }
+        self.resync.want_if(if v6 { Part::Routes6 } else { Part::Routes4 }, unsure);
         self.slots.drop_unused(slot);
     }
 

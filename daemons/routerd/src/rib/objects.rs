@@ -3,6 +3,7 @@
 use ebb_host::netlink::{NextHopObject, NextHopTarget, Part};
 
 use super::candidate::Candidate;
+use super::prefixes::Key;
 use super::{Rib, Tables, order};
 
 impl Rib {
@@ -93,6 +94,14 @@ impl Rib {
             self.drop_slots(&dead, out);
         }
         self.retarget(Candidate::by_object, out);
+    }
+
+    /// Whether rivals of a route may have gone silently with their next-hop object: which of them it replaces then
+    /// nobody can tell.
+    pub(super) fn may_have_lost_rivals(&self, key: Key, new: &Candidate) -> bool {
+        let lost = |candidate: &Candidate| candidate.rivals(new) && candidate.by_object();
+        !self.links.doubtful.is_empty()
+            && self.prefixes.list(key).iter().any(|entry| lost(self.slots.candidate(entry.slot)))
     }
 
     /// Removes every route that is one of these. Where merged ones go, others may show that no list told of: the kernel
