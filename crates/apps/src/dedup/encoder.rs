@@ -4,7 +4,7 @@
 
 use super::fingerprint::{self, Index, Seen, WINDOW};
 use super::sampling::Sampling;
-use super::store::Store;
+use super::store::{Progress, Store};
 use super::wire::{REFERENCE_LEN, REFERENCES_MAX, Reference};
 
 /// A window that was chosen.
@@ -39,6 +39,15 @@ impl Sampler {
 /// Shortest part that is worth a reference.
 const PART_MIN: usize = 2 * REFERENCE_LEN;
 
+/// What may be referred to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Horizon {
+    /// Nothing since which more was taken in, at either end.
+    pub(super) limit: Progress,
+    /// How far the peer has said that it is.
+    pub(super) theirs: Progress,
+}
+
 /// The sending end's memory.
 #[derive(Debug)]
 pub(super) struct Encoder {
@@ -52,8 +61,8 @@ impl Encoder {
     }
 
     pub(super) fn clear(&mut self) {
+        // The index keeps numbers that the store has no records of any more: zeroing it would take long under the lock.
         self.store.clear();
-        self.index.clear();
     }
 
     /// Asks for the memory that [`Encoder::find`] reads.
@@ -61,13 +70,13 @@ impl Encoder {
         samples.iter().for_each(|sample| self.index.prefetch(sample.fingerprint));
     }
 
-    /// The parts of a payload that the peer has said it has, and had not more than `age` bytes ago; ascending, and
-    /// none overlap.
+    /// The parts of a payload that the peer has said it has, and within the horizon; ascending, and none
+    /// overlap.
     pub(super) fn find(
         &self,
         payload: &[u8],
         samples: &[Sample],
-        age: u64,
+        horizon: &Horizon,
         references: &mut Vec<Reference>,
     ) {
         references.clear();
@@ -77,7 +86,8 @@ impl Encoder {
                 continue;
             }
             let seen = self.index.find(sample.fingerprint);
-            let found = seen.filter_map(|seen| self.compare(payload, sample.start, end, seen, age));
+            let found =
+                seen.filter_map(|seen| self.compare(payload, sample.start, end, seen, horizon));
             let Some(longest) = found.max_by_key(|reference| reference.len) else { continue };
             end = usize::from(longest.start) + usize::from(longest.len);
             references.push(longest);
@@ -94,10 +104,14 @@ impl Encoder {
         at: u16,
         from: usize,
         seen: Seen,
-        age: u64,
+        horizon: &Horizon,
     ) -> Option<Reference> {
         let (record, bytes) = self.store.get(seen.number)?;
-        if !record.acknowledged || self.store.age(record) > age || !self.store.is_named(record) {
+        let age = self.store.age(seen.number, record, horizon.theirs);
+        if !record.acknowledged
+            || !age.is_within(horizon.limit)
+            || !self.store.is_named(seen.number, record)
+        {
             return None;
         }
         let (here, there) = (usize::from(at), usize::from(seen.offset));
@@ -110,19 +124,22 @@ impl Encoder {
             offset: (there - back) as u16,
             start: (here - back) as u16,
             len: (ahead + back) as u16,
-            is_old: self.store.age(record) > age / 2,
+            is_old: !age.is_within(Progress {
+                bytes: horizon.limit.bytes / 2,
+                records: horizon.limit.records / 2,
+            }),
         })
     }
 
     /// Remembers a payload. Windows that `references` cover are found where they are, unless it will soon be gone.
     pub(super) fn put(
         &mut self,
-        (id, flow): (u64, u32),
+        id: u64,
         payload: &[u8],
         samples: &[Sample],
         references: &[Reference],
     ) {
-        let number = self.store.put(id, flow, payload);
+        let number = self.store.put(id, payload);
         let mut covered = references.iter().peekable();
         for sample in samples {
             let within = |of: &Reference| {
@@ -164,16 +181,23 @@ mod tests {
         let payload: Vec<u8> =
             (0..1400u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37) as u8).collect();
         let (mut starts, mut samples, mut references) = (Vec::new(), Vec::new(), Vec::new());
+        let within = |bytes, records| Horizon {
+            limit: Progress { bytes, records },
+            theirs: Progress { bytes: 50, records: 5 },
+        };
+        let all = within(u64::MAX, u64::MAX);
         sampler.sample(&payload, &mut starts, &mut samples);
-        encoder.find(&payload, &samples, u64::MAX, &mut references);
+        encoder.find(&payload, &samples, &all, &mut references);
         assert!(references.is_empty());
-        encoder.put((9, 0), &payload, &samples, &references);
-        encoder.find(&payload, &samples, u64::MAX, &mut references);
+        encoder.put(9, &payload, &samples, &references);
+        encoder.find(&payload, &samples, &all, &mut references);
         assert!(references.is_empty(), "not acknowledged");
-        encoder.store.acknowledge(9);
-        encoder.find(&payload, &samples, 100, &mut references);
+        encoder.store.acknowledge(9, Progress::default());
+        encoder.find(&payload, &samples, &within(100, 99), &mut references);
         assert!(references.is_empty(), "too old");
-        encoder.find(&payload, &samples, u64::MAX, &mut references);
+        encoder.find(&payload, &samples, &within(9000, 4), &mut references);
+        assert!(references.is_empty(), "too many payloads ago at the peer");
+        encoder.find(&payload, &samples, &all, &mut references);
         assert_eq!(
             references,
             [Reference { name: 9, offset: 0, start: 0, len: 1400, is_old: false }]
@@ -181,13 +205,13 @@ mod tests {
         let mut moved = [&[5; 33], &payload[100..900]].concat();
         moved[633] ^= 1;
         sampler.sample(&moved, &mut starts, &mut samples);
-        encoder.find(&moved, &samples, u64::MAX, &mut references);
+        encoder.find(&moved, &samples, &all, &mut references);
         let parts: Vec<_> = references.iter().map(|of| (of.offset, of.start, of.len)).collect();
         assert_eq!(parts, [(100, 33, 600), (701, 634, 199)]);
-        encoder.find(&moved, &samples, 2000, &mut references);
+        encoder.find(&moved, &samples, &within(2000, 99), &mut references);
         assert!(references.iter().all(|of| of.is_old), "found in time where it is not old");
         encoder.store.forget(9);
-        encoder.find(&moved, &samples, u64::MAX, &mut references);
+        encoder.find(&moved, &samples, &all, &mut references);
         assert!(references.is_empty(), "forgotten");
     }
 }

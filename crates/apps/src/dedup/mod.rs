@@ -50,6 +50,17 @@ pub struct Settings {
     pub seed: u64,
 }
 
+/// A number that nobody can guess, for a session or a seed: from the system's source (getrandom on Linux).
+///
+/// # Panics
+/// When the system has none to give.
+pub fn random() -> u128 {
+    use ring::rand::SecureRandom as _;
+    let mut bytes = [0; 16];
+    ring::rand::SystemRandom::new().fill(&mut bytes).expect("the system has random numbers");
+    u128::from_ne_bytes(bytes)
+}
+
 /// The application.
 #[derive(Debug)]
 pub struct Dedup {

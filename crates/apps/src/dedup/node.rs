@@ -13,7 +13,9 @@ use super::encoder::{Sample, Sampler};
 use super::flows::Verdict;
 use super::frame::{PAYLOAD_MIN, Place};
 use super::peer::{Inbound, Peer, Session};
+use super::report::Came;
 use super::wire::{self, Fault, REFERENCE_LEN, Reference, SHIM_LEN, Shim, u32_at};
+use crate::application::{OPENED, OWN_SOURCE};
 use crate::route;
 
 /// Behind routing.
@@ -87,12 +89,12 @@ impl Encode {
         match verdict {
             Verdict::Again => self.counters.add(Counted::SentAgain, 1),
             Verdict::Fine if peer.is_trusted(now) => {
-                let age = out.age;
-                out.encoder.find(payload, &self.samples, age, &mut self.references);
+                let horizon = out.horizon;
+                out.encoder.find(payload, &self.samples, &horizon, &mut self.references);
             }
             _ => self.counters.add(Counted::Unacknowledged, 1),
         }
-        out.encoder.put((id, flow), payload, &self.samples, &self.references);
+        out.encoder.put(id, payload, &self.samples, &self.references);
         let saved: usize = self.references.iter().map(|of| usize::from(of.len)).sum();
         let added = SHIM_LEN + REFERENCE_LEN * self.references.len();
         if saved <= added {
@@ -100,6 +102,7 @@ impl Encode {
         }
         self.counters.add(Counted::EncodedPackets, 1);
         self.counters.add(Counted::SavedBytes, (saved - added) as u64);
+        out.flows.encoded(flow, now);
         out.sequence = out.sequence.wrapping_add(1);
         Some((id, out.sequence))
     }
@@ -159,26 +162,39 @@ impl Decode {
 
     /// Why a packet is to be dropped; it is whole otherwise.
     fn decode(&mut self, now: Time, packet: &mut Packet) -> Result<(), Counted> {
+        // What came in a tunnel did not come over the link as it is here, and is not for whoever listens there.
+        if packet.flags & (OPENED | OWN_SOURCE) != 0 {
+            return Ok(());
+        }
         let Some(peer) = self.peers.iter().find(|peer| peer.port == packet.input) else {
             return Ok(());
         };
         let Some(place) = Place::of(packet.data()) else { return Ok(()) };
         let peer = peer.clone();
         let Some(header_len) = place.header_len else {
-            return self.restore(&peer, packet, place);
+            return self.restore(now, &peer, packet, place);
         };
         let frame = packet.data();
         let payload = &frame[place.l4 + header_len..place.end];
         if payload.len() >= PAYLOAD_MIN && peer.is_alive(now) {
             let id = peer.own.id(payload);
             let mut into = peer.inbound();
-            into.came_to(frame);
-            keep(&peer, &mut into, (id, payload), &self.counters);
+            if !into.is_of_another(frame, now) {
+                into.came_to(frame);
+                let came = Came { name: id as u32, flow: place.flow(frame), encoded: false };
+                keep(&peer, &mut into, came, (id, payload), &self.counters);
+            }
         }
         Ok(())
     }
 
-    fn restore(&mut self, peer: &Peer, packet: &mut Packet, place: Place) -> Result<(), Counted> {
+    fn restore(
+        &mut self,
+        now: Time,
+        peer: &Peer,
+        packet: &mut Packet,
+        place: Place,
+    ) -> Result<(), Counted> {
         let frame = packet.data();
         let (fixed, rest) = frame[place.l4..place.end].split_at(place.fixed_len);
         // No host takes it either.
@@ -231,7 +247,9 @@ impl Decode {
             into.next = Some(shim.sequence.wrapping_add(1));
         }
         into.came_to(frame);
-        keep(peer, &mut into, (id, payload), &self.counters);
+        into.came_from(frame, now);
+        let came = Came { name: id as u32, flow: place.flow(frame), encoded: true };
+        keep(peer, &mut into, came, (id, payload), &self.counters);
         drop(into);
         let saved = whole.saturating_sub(place.end);
         self.counters.add(Counted::Decoded, 1);
@@ -243,10 +261,17 @@ impl Decode {
     }
 }
 
-fn keep(peer: &Peer, into: &mut Inbound, (id, payload): (u64, &[u8]), counters: &Counters) {
-    into.store.put(id, 0, payload);
+fn keep(
+    peer: &Peer,
+    into: &mut Inbound,
+    came: Came,
+    (id, payload): (u64, &[u8]),
+    counters: &Counters,
+) {
+    let before = into.store.progress();
+    into.store.put(id, payload);
     counters.add(Counted::Cached, 1);
-    if into.note(Some(id as u32), None) {
+    if into.note(Some((came, before)), None) {
         peer.ring();
     }
 }
@@ -265,6 +290,43 @@ impl Node for Decode {
                     out.drop(packet, DropReason::Application);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_graph::{Pool, PortId};
+    use ebb_wire::Template;
+
+    use super::*;
+    use crate::dedup::{Dedup, Sampling, Settings};
+
+    /// What is in a tunnel is not told to who listens on the link.
+    #[test]
+    fn what_came_in_a_tunnel_is_not_kept() {
+        let settings =
+            Settings { sampling: Sampling::Maxp, period: 32, cache_bytes: 1 << 16, seed: 1 };
+        let end =
+            |session| Dedup::new(1, &settings, &[(PortId(0), session)], &(Arc::new(|| ()) as _));
+        let (near, far) = (end(5), end(6));
+        let (now, mut datagram) = (Time::from_nanos(1_000_000_000), Vec::new());
+        for (from, to) in [(&near, &far), (&far, &near), (&near, &far)] {
+            while from.peers()[0].send(now, &mut datagram) {
+                to.peers()[0].receive(&datagram, now);
+            }
+        }
+        let address = |text: &str| text.parse().expect("an address");
+        let template = Template::udp(address("192.0.2.1:5"), address("192.0.2.2:6"));
+        let mut pool = Pool::standalone(4);
+        let mut decode = Decode::new(far.peers.clone(), far.counters[0].clone());
+        for (flags, kept) in [(OPENED, 0), (OWN_SOURCE, 0), (0, 1)] {
+            let frame = pool.get().expect("a frame");
+            let mut packet = frame.fill(&template.to_frame(&[1; 100]));
+            packet.flags |= flags;
+            assert_eq!(decode.decode(now, &mut packet), Ok(()));
+            assert_eq!(far.counters[0].get()[Counted::Cached as usize], kept, "{flags}");
+            pool.put(packet.into_frame());
         }
     }
 }

@@ -12,10 +12,10 @@ use ebb_graph::PortId;
 use ebb_units::Time;
 use ebb_wire::is_group;
 
-use super::encoder::Encoder;
+use super::encoder::{Encoder, Horizon};
 use super::flows::Flows;
-use super::report::{NAMES_MAX, Report};
-use super::store::Store;
+use super::report::{Came, NAMES_MAX, Report};
+use super::store::{Progress, Store};
 use super::wire::Key;
 use super::{Bell, Settings};
 
@@ -33,7 +33,9 @@ const BURST: u64 = 16;
 /// Answers in a second to whom it does not know.
 const ANSWERS_PER_S: u64 = 10;
 /// Names that wait to be told; what is more is not told, and so not referred to.
-const WAITING_MAX: usize = 16 * NAMES_MAX;
+const WAITING_MAX: usize = 30 * NAMES_MAX;
+/// For so long whoever sent a packet that could be put together is the peer.
+const SURE: Duration = Duration::from_secs(1);
 
 /// What the encoder knows of the peer's decoder, for all packets of its session.
 #[derive(Debug)]
@@ -52,8 +54,7 @@ pub(super) struct Outbound {
     pub(super) encoder: Encoder,
     pub(super) flows: Flows,
     pub(super) sequence: u32,
-    /// What may be referred to is not older, in bytes.
-    pub(super) age: u64,
+    pub(super) horizon: Horizon,
 }
 
 /// What is decoded with, and what is to be told of it.
@@ -63,7 +64,10 @@ pub(super) struct Inbound {
     pub(super) mac: [u8; 6],
     /// The sequence number that comes next.
     pub(super) next: Option<u32>,
-    came: Vec<u32>,
+    /// Each with what the store had taken in before.
+    came: Vec<(Came, Progress)>,
+    /// Where the last packet that could be put together came from, and when.
+    from: Option<([u8; 6], Time)>,
     missing: Vec<u32>,
     /// Something is to be told at once.
     urgent: bool,
@@ -73,7 +77,7 @@ pub(super) struct Inbound {
 
 impl Inbound {
     /// Notes what came, or is missing. Returns whether it is the first since the last report, or fills one.
-    pub(super) fn note(&mut self, came: Option<u32>, missing: Option<u32>) -> bool {
+    pub(super) fn note(&mut self, came: Option<(Came, Progress)>, missing: Option<u32>) -> bool {
         let waiting = |inbound: &Inbound| inbound.came.len() + inbound.missing.len();
         let before = waiting(self);
         self.came.extend(came.filter(|_| before < WAITING_MAX));
@@ -95,9 +99,25 @@ impl Inbound {
         }
     }
 
+    /// It was the peer who sent a frame: its payload was put together.
+    pub(super) fn came_from(&mut self, frame: &[u8], now: Time) {
+        self.from = source(frame).map(|mac| (mac, now));
+    }
+
+    /// Whether a frame is of somebody else on the link, whose payloads the peer knows nothing of.
+    pub(super) fn is_of_another(&self, frame: &[u8], now: Time) -> bool {
+        let known = self.from.filter(|(_, at)| now.since(*at) < SURE);
+        known.is_some_and(|(mac, _)| source(frame) != Some(mac))
+    }
+
     fn waits(&self) -> bool {
         self.greets || !(self.came.is_empty() && self.missing.is_empty())
     }
+}
+
+/// The MAC address that a frame came from.
+fn source(frame: &[u8]) -> Option<[u8; 6]> {
+    frame.get(6..)?.first_chunk().copied()
 }
 
 #[derive(Debug, Default)]
@@ -172,13 +192,14 @@ impl Peer {
             encoder: Encoder::new(settings.cache_bytes, settings.period),
             flows: Flows::new(),
             sequence: 0,
-            age: 0,
+            horizon: Horizon::default(),
         };
         let into = Inbound {
             store: Store::new(settings.cache_bytes),
             mac: [0; 6],
             next: None,
             came: Vec::new(),
+            from: None,
             missing: Vec::new(),
             urgent: false,
             greets: false,
@@ -276,12 +297,20 @@ impl Peer {
             out.session = Some(key.session);
         }
         // A little before it is gone at either end.
-        let capacity = (u64::from(report.capacity_kib) << 10).min(out.encoder.store.capacity());
-        out.age = capacity - capacity / 8;
-        for name in &report.came {
-            if let Some(flow) = out.encoder.store.acknowledge(*name) {
-                out.flows.came(flow, now);
-            }
+        let own = &out.encoder.store;
+        let theirs = Progress {
+            bytes: u64::from(report.capacity_kib) << 10,
+            records: u64::from(report.records_max),
+        };
+        let least = theirs.min(Progress { bytes: own.capacity(), records: own.records_max() });
+        let limit = Progress {
+            bytes: least.bytes - least.bytes / 8,
+            records: least.records - least.records / 8,
+        };
+        out.horizon = Horizon { limit, theirs: report.progress };
+        for came in &report.came {
+            out.encoder.store.acknowledge(came.name, report.before);
+            out.flows.came(came.flow, came.encoded, now);
         }
         report.missing.iter().for_each(|name| out.encoder.store.forget(*name));
         drop(out);
@@ -308,6 +337,9 @@ impl Peer {
             number: control.number.wrapping_add(1),
             capacity_kib: (into.store.capacity() >> 10) as u32,
             mac: into.mac,
+            records_max: into.store.records_max() as u32,
+            progress: into.store.progress(),
+            before: into.store.progress(),
             ..Report::default()
         };
         if let Some(session) = control.answer.take()
@@ -326,7 +358,10 @@ impl Peer {
                 return false;
             }
             let some = into.came.len().min(NAMES_MAX);
-            report.came.extend(into.came.drain(..some));
+            if let Some((_, before)) = into.came.first() {
+                report.before = *before;
+            }
+            report.came.extend(into.came.drain(..some).map(|(came, _)| came));
             let some = into.missing.len().min(NAMES_MAX);
             report.missing.extend(into.missing.drain(..some));
             into.urgent = !into.missing.is_empty();

@@ -7,13 +7,35 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use ebb_graph::zeroes;
 
+/// Bytes and payloads that a store has ever taken in, or of them those since some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) bytes: u64,
+    pub(super) records: u64,
+}
+
+impl Progress {
+    /// Neither is more.
+    pub(super) fn is_within(self, limit: Progress) -> bool {
+        self.bytes <= limit.bytes && self.records <= limit.records
+    }
+
+    /// The lesser of each.
+    pub(super) fn min(self, other: Progress) -> Progress {
+        Progress { bytes: self.bytes.min(other.bytes), records: self.records.min(other.records) }
+    }
+}
+
 /// A payload of the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     start: u64,
     /// Hash of its bytes, whose lower half is its name between the ends.
     pub(super) id: u64,
-    flow: u32,
+    /// How far the peer was when it took it in.
+    came_at: Progress,
+    /// Of the newest record of a name: older ones than this number are not to be referred to.
+    valid_from: u32,
     len: u16,
     /// The peer said that it has it.
     pub(super) acknowledged: bool,
@@ -43,6 +65,8 @@ pub(super) struct Store {
     /// Bytes ever written, gaps at the ring's end included.
     head: u64,
     records: VecDeque<Record>,
+    /// Payloads ever taken in.
+    taken: u64,
     /// Number of the oldest record.
     first: u32,
     records_max: usize,
@@ -60,10 +84,26 @@ impl Store {
             words: zeroes(bytes.max(1 << 16) / 8),
             head: 0,
             records: VecDeque::with_capacity(records_max),
+            taken: 0,
             first: 0,
             records_max,
             by_name: HashMap::with_capacity_and_hasher(records_max, BuildHasherDefault::default()),
         }
+    }
+
+    /// Payloads that it holds at most.
+    pub(super) fn records_max(&self) -> u64 {
+        self.records_max as u64
+    }
+
+    /// What it has ever taken in.
+    pub(super) fn progress(&self) -> Progress {
+        Progress { bytes: self.head, records: self.taken }
+    }
+
+    /// Number of the next record.
+    fn next(&self) -> u32 {
+        self.first.wrapping_add(self.records.len() as u32)
     }
 
     /// Bytes that it holds at most.
@@ -75,8 +115,8 @@ impl Store {
         bytemuck::cast_slice(&self.words)
     }
 
-    /// Takes a payload of a flow in; its number is the next.
-    pub(super) fn put(&mut self, id: u64, flow: u32, payload: &[u8]) -> u32 {
+    /// Takes a payload in; its number is the next.
+    pub(super) fn put(&mut self, id: u64, payload: &[u8]) -> u32 {
         let (capacity, len) = (self.capacity(), payload.len() as u64);
         assert!(len <= capacity && len <= u64::from(u16::MAX), "a packet's payload");
         let at = self.head % capacity;
@@ -91,11 +131,15 @@ impl Store {
         bytemuck::cast_slice_mut::<u64, u8>(&mut self.words)[from..from + payload.len()]
             .copy_from_slice(payload);
         self.head = start + len;
-        let number = self.first.wrapping_add(self.records.len() as u32);
+        self.taken += 1;
+        let number = self.next();
+        let former = self.by_name.get(&(id as u32)).and_then(|former| self.record(*former));
+        let valid_from = former.map_or(number, |former| former.valid_from);
         self.records.push_back(Record {
             start,
             id,
-            flow,
+            came_at: Progress::default(),
+            valid_from,
             len: payload.len() as u16,
             acknowledged: false,
         });
@@ -127,28 +171,44 @@ impl Store {
         Some(self.get(*self.by_name.get(&name)?)?.1)
     }
 
-    /// Whether the name of this record means its bytes, and none others.
-    pub(super) fn is_named(&self, record: &Record) -> bool {
+    /// Whether the name of this record means its bytes, and none others, and was not forgotten since.
+    pub(super) fn is_named(&self, number: u32, record: &Record) -> bool {
         let named = self.by_name.get(&(record.id as u32)).and_then(|number| self.record(*number));
-        named.is_some_and(|named| named.id == record.id)
+        named.is_some_and(|named| {
+            named.id == record.id && number.wrapping_sub(named.valid_from) as i32 >= 0
+        })
     }
 
-    /// Bytes that were written since the record.
-    pub(super) fn age(&self, record: &Record) -> u64 {
-        self.head - record.start
+    /// What was taken in since the record: here, or, if that is more, by the peer, which has come so far.
+    pub(super) fn age(&self, number: u32, record: &Record, theirs: Progress) -> Progress {
+        let came_at = if record.acknowledged { record.came_at } else { theirs };
+        Progress {
+            bytes: (self.head - record.start).max(theirs.bytes.saturating_sub(came_at.bytes)),
+            records: u64::from(self.next().wrapping_sub(number))
+                .max(theirs.records.saturating_sub(came_at.records)),
+        }
     }
 
-    /// The peer has what is called so; returns its flow.
-    pub(super) fn acknowledge(&mut self, name: u32) -> Option<u32> {
+    /// The peer has what is called so; it was not further when it came.
+    pub(super) fn acknowledge(&mut self, name: u32, came_at: Progress) {
+        if let Some(record) = self.newest(name) {
+            record.acknowledged = true;
+            record.came_at = came_at;
+        }
+    }
+
+    fn newest(&mut self, name: u32) -> Option<&mut Record> {
         let number = self.by_name.get(&name)?;
-        let record = self.records.get_mut(number.wrapping_sub(self.first) as usize)?;
-        record.acknowledged = true;
-        Some(record.flow)
+        self.records.get_mut(number.wrapping_sub(self.first) as usize)
     }
 
-    /// Nobody is to refer to it any more.
+    /// Nobody is to refer to what is called so, before it is acknowledged anew.
     pub(super) fn forget(&mut self, name: u32) {
-        self.by_name.remove(&name);
+        let next = self.next();
+        if let Some(record) = self.newest(name) {
+            record.acknowledged = false;
+            record.valid_from = next;
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -167,7 +227,7 @@ mod tests {
         let mut store = Store::new(1 << 16);
         for id in 0..1000u64 {
             let payload = vec![id as u8; 100 + (id as usize * 37) % 1400];
-            let number = store.put(id, 0, &payload);
+            let number = store.put(id, &payload);
             assert_eq!(number, id as u32);
             assert_eq!(store.named(id as u32), Some(&payload[..]));
         }
@@ -179,23 +239,59 @@ mod tests {
             };
             kept += bytes.len();
             assert!(bytes.iter().all(|byte| *byte == id as u8) && record.id == id);
-            assert!(store.is_named(record) && store.age(record) <= store.capacity());
+            let age = store.age(id as u32, record, Progress::default());
+            assert!(store.is_named(id as u32, record) && age.bytes <= store.capacity());
+            assert_eq!(age.records, 1000 - id);
         }
         assert!(kept > 60_000 && kept <= 1 << 16, "{kept}");
         store.clear();
-        assert!(store.get(999).is_none() && store.put(5, 0, &[1; 64]) == 1000);
+        assert!(store.get(999).is_none() && store.put(5, &[1; 64]) == 1000);
     }
 
     #[test]
     fn a_name_means_the_newest_bytes() {
         let mut store = Store::new(1 << 16);
-        let old = store.put(7, 3, &[1; 64]);
-        assert_eq!(store.acknowledge(7), Some(3));
-        let other = store.put(7 | 1 << 40, 3, &[2; 64]);
-        assert!(!store.is_named(&store.get(old).expect("kept").0.clone()));
-        assert!(store.is_named(&store.get(other).expect("kept").0.clone()));
+        let old = store.put(7, &[1; 64]);
+        store.acknowledge(7, Progress::default());
+        let other = store.put(7 | 1 << 40, &[2; 64]);
+        let is_named = |store: &Store, number| store.is_named(number, store.get(number).unwrap().0);
+        assert!(!is_named(&store, old) && is_named(&store, other));
         assert!(store.get(old).expect("kept").0.acknowledged);
         store.forget(7);
-        assert!(store.named(7).is_none());
+        assert!(!is_named(&store, other));
+    }
+
+    /// Neither the record that was newest nor those before it.
+    #[test]
+    fn what_is_forgotten_is_not_referred_to_when_it_is_put_again() {
+        let mut store = Store::new(1 << 16);
+        let usable = |store: &Store, number| {
+            let record = store.get(number).expect("kept").0;
+            record.acknowledged && store.is_named(number, record)
+        };
+        let first = store.put(7, &[1; 64]);
+        store.acknowledge(7, Progress::default());
+        let second = store.put(7, &[1; 64]);
+        store.acknowledge(7, Progress::default());
+        assert!(usable(&store, first) && usable(&store, second));
+        store.forget(7);
+        let third = store.put(7, &[1; 64]);
+        assert!([first, second, third].iter().all(|number| !usable(&store, *number)));
+        store.acknowledge(7, Progress::default());
+        assert!(usable(&store, third) && !usable(&store, first) && !usable(&store, second));
+    }
+
+    #[test]
+    fn a_record_is_as_old_as_the_end_says_that_took_in_more() {
+        let mut store = Store::new(1 << 16);
+        let number = store.put(7, &[1; 100]);
+        store.acknowledge(7, Progress { bytes: 1000, records: 10 });
+        store.put(8, &[2; 100]);
+        let age = |bytes, records| {
+            let record = store.get(number).expect("kept").0;
+            store.age(number, record, Progress { bytes, records })
+        };
+        assert_eq!(age(1000, 10), Progress { bytes: 200, records: 2 });
+        assert_eq!(age(5000, 50), Progress { bytes: 4000, records: 40 });
     }
 }

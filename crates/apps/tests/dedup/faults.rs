@@ -55,6 +55,8 @@ proptest! {
     ) {
         let mut pair = Pair::new(sampling);
         let (mut late, mut entered) = (None, Vec::new());
+        // What was encoded for the far end as it was before, or for that one ever.
+        let (mut is_stale, mut was_stale) = (false, false);
         for (at, (payload, source, v6, fate)) in steps.into_iter().enumerate() {
             let frame = match source {
                 0 => datagram(&payload, v6),
@@ -86,6 +88,7 @@ proptest! {
                 }
                 Fate::AfterRestart => {
                     pair.restart_far();
+                    (is_stale, was_stale) = (true, true);
                     come.push(on_link);
                 }
             }
@@ -102,10 +105,19 @@ proptest! {
                             );
                             prop_assert!(!is_encoded(&came));
                         }
-                        Left::Dropped(_) | Left::Kernel(_) => {}
+                        Left::Dropped(_) | Left::Kernel(_) => {
+                            let is_sound = match fate {
+                                Fate::Arrives | Fate::Comes(_) | Fate::AfterTalk => !is_stale,
+                                Fate::ComesLater => !was_stale,
+                                _ => false,
+                            };
+                            prop_assert!(!is_sound, "{fate:?} is not there");
+                        }
                     }
                 }
             }
+            // From here on the near end knows the far end.
+            is_stale &= !matches!(fate, Fate::AfterTalk);
         }
     }
 
@@ -244,4 +256,71 @@ fn nobody_is_answered_with_more_than_was_sent() {
         }
     }
     assert!(answered * 20 < sent, "{answered} of {sent}");
+}
+
+/// The far end forgets sooner, by bytes or by payloads; what has gone there is not referred to.
+#[test]
+fn a_smaller_memory_at_the_far_end_is_not_asked_for_what_it_has_forgotten() {
+    for len in [100, 600] {
+        let mut pair = Pair::unequal(Sampling::Maxp, 1 << 16);
+        let text = |number: u64| noise(len, 500 + number);
+        let mut frames = Vec::new();
+        for number in 0..600u64 {
+            frames.push(text(number));
+            let back = [10, 30, 50, 90, 110, 130, 200, 400][number as usize % 8];
+            frames.extend(number.checked_sub(back).map(text));
+        }
+        let at = |(at, text): (usize, &Vec<u8>)| segment(4, (at * len) as u32, text, false);
+        pair.carry(&frames.iter().enumerate().map(at).collect::<Vec<_>>());
+        assert_eq!(pair.far.count("dropped_missing"), 0);
+        assert!(pair.near.count("encoded_packets") > 100, "{len}");
+    }
+}
+
+/// What others bring to the far end, of which the near end knows nothing but what it is told.
+#[test]
+fn what_others_have_driven_out_is_not_referred_to() {
+    let mut pair = Pair::unequal(Sampling::Maxp, 1 << 16);
+    let text = noise(1400, 1);
+    pair.carry(&[segment(1, 1, &text, false)]);
+    for number in 0..130 {
+        let mut other = pair.encoded(&segment(3, 1, &noise(50, 2), false));
+        let from = other.len() - 50;
+        other.truncate(from);
+        other.extend(noise(100, 1000 + number));
+        other[16..18].copy_from_slice(&152u16.to_be_bytes());
+        crate::link::finish_v4(&mut other);
+        assert!(matches!(pair.decoded(&other)[..], [Left::Sent(..)]));
+    }
+    pair.talk();
+    pair.carry(&[segment(2, 1000, &text, false)]);
+    assert_eq!(pair.near.count("encoded_packets"), 0);
+    // Once the peer is known by what could be put together, others' payloads are not kept.
+    pair.carry(&[segment(2, 2400, &text, false)]);
+    assert_eq!(pair.far.count("decoded_packets"), 1);
+    let frame = pair.encoded(&segment(3, 9000, &noise(1400, 3), false));
+    let kept = pair.far.count("cached_packets");
+    assert!(matches!(pair.decoded_from([2, 9, 9, 9, 9, 9], &frame)[..], [Left::Sent(..)]));
+    assert_eq!(pair.far.count("cached_packets"), kept);
+    pair.decoded(&frame);
+    assert_eq!(pair.far.count("cached_packets"), kept + 1);
+}
+
+/// Two flows with the same payloads, of which only the one arrives.
+#[test]
+fn what_comes_of_one_flow_says_nothing_of_another() {
+    let mut pair = Pair::new(Sampling::Maxp);
+    pair.carry(&[segment(1, 1, &noise(1400, 50), false)]);
+    pair.encoded(&segment(700, 1, &noise(1400, 49), false));
+    for number in 0..20u32 {
+        let text = noise(1400, 60 + u64::from(number));
+        let come = pair.encoded(&segment(1, 2000 + number * 1400, &text, false));
+        let lost = pair.encoded(&segment(700, 2000 + number * 1400, &text, false));
+        assert!(lost.len() > 1400, "{number}: nothing of it has come");
+        assert!(matches!(pair.decoded(&come)[..], [Left::Sent(..)]));
+        pair.talk();
+        let seen = pair.encoded(&segment(700, 40_000 + number * 1400, &text, false));
+        assert!(seen.len() > 1400, "{number}: nothing of it has come");
+    }
+    assert!(pair.encoded(&segment(1, 90_000, &noise(1400, 50), false)).len() < 150);
 }

@@ -23,8 +23,8 @@ pub struct End {
 }
 
 impl End {
-    fn new(port: u8, workers: usize, sampling: Sampling, session: u128) -> End {
-        let settings = Settings { sampling, period: 32, cache_bytes: 1 << 20, seed: 9 };
+    fn new(port: u8, workers: usize, sampling: Sampling, session: u128, cache_bytes: usize) -> End {
+        let settings = Settings { sampling, period: 32, cache_bytes, seed: 9 };
         let bell = Arc::new(|| ()) as _;
         let dedup = Arc::new(Dedup::new(workers, &settings, &[(PortId(port), session)], &bell));
         End::over(dedup, (port, workers, session))
@@ -97,7 +97,16 @@ impl Pair {
     }
 
     pub fn with(sampling: Sampling, workers: usize) -> Pair {
-        let mut pair = Pair::unacquainted(sampling, workers);
+        Pair::unacquainted(sampling, workers, 1 << 20).acquainted()
+    }
+
+    /// The far end has a smaller memory.
+    pub fn unequal(sampling: Sampling, far_bytes: usize) -> Pair {
+        Pair::unacquainted(sampling, 1, far_bytes).acquainted()
+    }
+
+    fn acquainted(self) -> Pair {
+        let mut pair = self;
         pair.talk();
         // Of each flow something has come.
         for source in [1, 2, 3, 4, 5, 4000, 4001, 4002, 4003] {
@@ -120,12 +129,12 @@ impl Pair {
     }
 
     pub fn strangers(sampling: Sampling) -> Pair {
-        Pair { is_mute: true, ..Pair::unacquainted(sampling, 1) }
+        Pair { is_mute: true, ..Pair::unacquainted(sampling, 1, 1 << 20) }
     }
 
-    fn unacquainted(sampling: Sampling, workers: usize) -> Pair {
-        let near = End::new(1, workers, sampling, 1 << 100 | 5);
-        let far = End::new(0, workers, sampling, 1 << 99 | 6);
+    fn unacquainted(sampling: Sampling, workers: usize, far_bytes: usize) -> Pair {
+        let near = End::new(1, workers, sampling, 1 << 100 | 5, 1 << 20);
+        let far = End::new(0, workers, sampling, 1 << 99 | 6, far_bytes);
         Pair {
             near,
             far,
@@ -154,7 +163,7 @@ impl Pair {
 
     pub fn restart_far(&mut self) {
         let (workers, session) = (self.far.routers.len(), self.far.session + 1);
-        self.far = End::new(self.far.port.0, workers, self.sampling, session);
+        self.far = End::new(self.far.port.0, workers, self.sampling, session, 1 << 20);
     }
 
     pub fn pass(&mut self, millis: u64) {
@@ -190,9 +199,14 @@ impl Pair {
 
     /// What the far end makes of a frame of the link.
     pub fn decoded(&mut self, frame: &[u8]) -> Vec<Left> {
+        self.decoded_from(SENDER_MAC, frame)
+    }
+
+    /// The same of a frame from this address.
+    pub fn decoded_from(&mut self, mac: [u8; 6], frame: &[u8]) -> Vec<Left> {
         let mut frame = frame.to_vec();
         assert_eq!(frame[..6], own_mac(IN));
-        frame[6..12].copy_from_slice(&SENDER_MAC);
+        frame[6..12].copy_from_slice(&mac);
         let router = &mut self.far.routers[self.worker];
         router.now = self.now;
         router.send(&[frame])

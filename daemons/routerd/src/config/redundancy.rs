@@ -1,10 +1,9 @@
 //! `[dedup]`: redundancy elimination with the routers at the other ends of links (crates/apps/src/dedup).
 
 use std::collections::BTreeMap;
-use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 
-use ebb_apps::dedup::{Sampling, Settings};
+use ebb_apps::dedup::{Sampling, Settings, random};
 use ebb_graph::PortId;
 use toml::Spanned;
 
@@ -22,19 +21,15 @@ impl Dedup {
             },
             period: self.period.into(),
             cache_bytes: (self.cache_mib as usize) << 20,
-            seed: std::hash::RandomState::new().hash_one(0),
+            seed: random() as u64,
         }
     }
 
     /// The peers' ports by number, each with a session that was never used.
     pub fn sessions(&self, config: &Config) -> Vec<(PortId, u128)> {
-        let random = std::hash::RandomState::new();
-        let session = |at: usize| {
-            u128::from(random.hash_one((at, 1))) << 64 | u128::from(random.hash_one((at, 2)))
-        };
         let port = |name: &String| config.ports.iter().position(|port| port.name == *name);
         let ports = self.peers.iter().map(|peer| port(&peer.port).expect("checked"));
-        ports.enumerate().map(|(at, port)| (PortId(port as u8), session(at))).collect()
+        ports.map(|port| (PortId(port as u8), random())).collect()
     }
 }
 
