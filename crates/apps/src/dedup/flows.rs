@@ -91,9 +91,15 @@ impl Flows {
         place.unanswered = place.unanswered.saturating_add(1);
     }
 
-    /// Nothing is known to have come, as of another decoder.
+    /// Nothing is known to have come, and nothing that did not is held against it: it is another decoder.
     pub(super) fn forget(&mut self) {
-        self.0.iter_mut().for_each(|place| (place.came_ms, place.unanswered) = (None, 0));
+        let anew = |place: &Flow| Flow { mark: place.mark, next: place.next, ..Flow::default() };
+        self.0.iter_mut().for_each(|place| *place = anew(place));
+    }
+
+    /// The peer is silent: no wonder that nothing is known to have come.
+    pub(super) fn excuse(&mut self, flow: u32) {
+        self.place(flow).unanswered = 0;
     }
 
     /// Notes a packet; of TCP with `len` bytes from a sequence number on.
@@ -194,6 +200,11 @@ mod tests {
             }
             assert_eq!(encoded > 5000, answered, "{encoded}");
             assert!(answered || encoded < 100, "{encoded}");
+            if !answered {
+                flows.forget();
+                flows.came(7, false, at(60_000));
+                assert_eq!(flows.note(7, at(60_000), None, 100), Verdict::Fine, "another decoder");
+            }
         }
     }
 }

@@ -84,6 +84,9 @@ impl Encode {
         }
         out.encoder.prefetch(&self.samples);
         let sequence = place.is_tcp.then(|| u32_at(frame, place.l4 + 4));
+        if !peer.is_trusted(now) {
+            out.flows.excuse(flow);
+        }
         let verdict = out.flows.note(flow, now, sequence, payload.len());
         self.references.clear();
         match verdict {
