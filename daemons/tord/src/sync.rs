@@ -23,12 +23,17 @@ const MAGIC: [u8; 4] = *b"EbbC";
 const VERSION: u8 = 3;
 const LINK: usize = 14;
 const HEAD: usize = LINK + 4 + 4 + 4 + 8;
-/// A day without its outputs, of which there is one a rack.
+/// A day without its outputs.
 const DAY: usize = 4 + 4 + 8;
+
+/// Outputs of a day: one a rack, and places for 16 at least.
+fn outputs(racks: u8) -> usize {
+    usize::from(racks).max(16)
+}
 
 /// How many days of so many racks fit a frame.
 pub fn days_max(racks: u8) -> usize {
-    let room = (LEN_MAX - HEAD - seal::LEN) / (DAY + usize::from(racks));
+    let room = (LEN_MAX - HEAD - seal::LEN) / (DAY + outputs(racks));
     room.min(DAYS_MAX)
 }
 
@@ -149,7 +154,7 @@ pub fn write(frame: &Frame, source: [u8; 6], sealer: &mut Sealer, buffer: &mut [
                 at.put(&day.number.to_be_bytes());
                 at.put(&day.duration_ns.to_be_bytes());
                 at.put(&day.begin_ns.to_be_bytes());
-                at.put(&day.outputs[..usize::from(*racks)]);
+                at.put(&day.outputs[..outputs(*racks)]);
             }
         }
         Frame::Report { rack, heard, waiting } => {
@@ -201,7 +206,7 @@ pub fn read(bytes: &[u8], keys: &Keys) -> Result<Heard, SyncError> {
         return Err(SyncError::Version);
     }
     let body = match kind {
-        0 | 1 => usize::from(count) * (DAY + usize::from(racks)),
+        0 | 1 => usize::from(count) * (DAY + outputs(racks)),
         2 => 1 + usize::from(racks) * 8,
         _ => return Err(SyncError::Version),
     };
@@ -230,15 +235,15 @@ fn days(bytes: &[u8], racks: u8, count: usize) -> Result<Vec<Announced>, SyncErr
     }
     let mut days: Vec<Announced> = Vec::with_capacity(count);
     for index in 0..count {
-        let at = HEAD + index * (DAY + usize::from(racks));
-        let mut outputs = [Announced::DARK; RACKS_MAX];
-        let said = bytes.get(at + DAY..at + DAY + usize::from(racks)).ok_or(SyncError::Short)?;
-        outputs[..usize::from(racks)].copy_from_slice(said);
+        let (width, mut said) = (outputs(racks), [Announced::DARK; RACKS_MAX]);
+        let at = HEAD + index * (DAY + width);
+        let bytes_of = bytes.get(at + DAY..at + DAY + width).ok_or(SyncError::Short)?;
+        said[..width].copy_from_slice(bytes_of);
         let day = Announced {
             number: u32::from_be_bytes(number(bytes, at)?),
             duration_ns: u32::from_be_bytes(number(bytes, at + 4)?),
             begin_ns: u64::from_be_bytes(number(bytes, at + 8)?),
-            outputs,
+            outputs: said,
         };
         let long = u64::from(day.duration_ns);
         let sound = (1_000..=DAY_NS_MAX).contains(&long) && day.begin_ns < u64::MAX / 4;
@@ -369,7 +374,7 @@ mod tests {
         // Two inputs on one output.
         assert_eq!(spoilt(HEAD + 16, good[HEAD + 17]), Err(SyncError::Matching));
         // The second day before the first has ended.
-        assert_eq!(spoilt(HEAD + DAY + 4 + 8 + 5, 0), Err(SyncError::Range));
+        assert_eq!(spoilt(HEAD + DAY + outputs(4) + 8 + 5, 0), Err(SyncError::Range));
     }
 
     proptest! {
