@@ -207,6 +207,11 @@ impl Rib {
         self.prefixes.unconfirm(self.resync.routes());
     }
 
+    /// This part is read from now on: plain routes of IPv4 that come beside another are announced, not listed.
+    pub(crate) fn lists(&mut self, part: Part) {
+        self.resync.announces4 = part != Part::Routes4;
+    }
+
     /// Ends a dump.
     pub fn finish(&mut self, out: &mut impl Tables) {
         self.finish_without(&[], out);
@@ -425,7 +430,8 @@ impl Rib {
         let unsure = replace && self.may_have_lost_rivals(key, &candidate);
         let slot = self.slots.intern(candidate, &self.links);
         let before = self.prefixes.lifetimes.end(key, slot);
-        let mode = order::Mode { replace, append, dump };
+        let announced = dump && !v6 && self.resync.announces4;
+        let mode = order::Mode { replace, append, dump, announced };
         let edited = self.edit(key, out, |list, slots| order::insert(list, slot, slots, mode));
         if v6 {
             let inherits = edited.mortal && !replace && !dump;

@@ -10,12 +10,19 @@ pub(super) struct Mode {
     pub(super) append: bool,
     /// A dump of its part is running: routes come in the kernel's own order.
     pub(super) dump: bool,
+    /// It is known not to have come out of that dump: another part is being read.
+    pub(super) announced: bool,
 }
 
 impl Mode {
     /// Whether it may have come out of a dump.
     fn listed(self) -> bool {
         self.dump && !self.replace && !self.append
+    }
+
+    /// Whether the kernel has just made it, plainly, while a dump of its part runs.
+    fn is_made(self) -> bool {
+        self.dump && !self.replace && !self.append && self.announced
     }
 }
 
@@ -46,7 +53,8 @@ pub(super) fn insert(list: &mut Vec<Entry>, slot: u32, slots: &Slots, mode: Mode
     let either = new.may_be_advertised() && list.iter().filter(|entry| rival(entry)).count() > 1;
     let guessed = mode.replace && (either || (mode.dump || new.v6) && list.iter().any(unsure));
     if let Some(at) = list.iter().position(|entry| entry.slot == slot) {
-        return Edit { guessed, ..again(list, at, replaced, rival, mode) };
+        let edit = again(list, at, replaced, rival, mode);
+        return Edit { guessed: guessed || edit.guessed, ..edit };
     }
     if let Some(at) = replaced {
         let entry = Entry { slot, confirmed: true };
@@ -166,7 +174,7 @@ fn again(
     rival: impl Fn(&Entry) -> bool,
     mode: Mode,
 ) -> Edit {
-    list[at].confirmed = true;
+    let was_confirmed = std::mem::replace(&mut list[at].confirmed, true);
     if let Some(other) = replaced.filter(|other| *other != at) {
         list.swap(at, other);
         return Edit { removed: vec![list.remove(at)], ..Edit::default() };
@@ -174,7 +182,8 @@ fn again(
     if mode.listed() {
         move_behind_listed(list, at, rival);
     }
-    Edit::default()
+    // It was deleted unheard and made anew, before its rivals: the list is to be read again.
+    Edit { guessed: mode.is_made() && !was_confirmed, ..Edit::default() }
 }
 
 /// A dump lists rivals in the kernel's order: the entry at `at` goes behind those listed before.

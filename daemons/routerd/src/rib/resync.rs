@@ -29,6 +29,8 @@ pub(super) struct Resync {
     running: Option<(Scope, Unseen, Unseen)>,
     wanted: BTreeSet<u8>,
     wanted_all: bool,
+    /// Routes of IPv4 that come now come out of no dump.
+    pub(super) announces4: bool,
 }
 
 impl Resync {
@@ -65,6 +67,7 @@ impl Resync {
     }
 
     pub(super) fn begin(&mut self, scope: Scope, links: &Links) {
+        self.announces4 = false;
         let covers = |part| scope == Scope::All || scope == Scope::Part(part);
         let mut all = Unseen::default();
         if covers(Part::Links) {

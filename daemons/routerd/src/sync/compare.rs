@@ -386,6 +386,7 @@ impl<K: Tidings> Reading<K> {
         fib: &mut impl Tables,
     ) -> Result<Listed, Error> {
         let mut listed = Listed::Inconsistent;
+        rib.lists(part);
         for _ in 0..ATTEMPTS_MAX {
             if part == Part::Routes6 {
                 self.outdated.clear();
