@@ -86,3 +86,20 @@ pub fn leftovers(name: &str, pid: u32) -> Vec<String> {
     }
     found
 }
+
+/// Plays seeded schedules: the first `usual` of them, or as many as `EBB_SCHEDULES` says, from `EBB_SEED` on, one if only
+/// that is given. Each returns how often what matters came about in it; in all of them together everything has to.
+///
+/// # Panics
+/// With the seed of a schedule that breaks a promise.
+pub fn schedules<const N: usize>(usual: u64, play: impl Fn(u64) -> Result<[u64; N], String>) {
+    let number = |variable| std::env::var(variable).ok()?.parse::<u64>().ok();
+    let (first, count) = (number("EBB_SEED"), number("EBB_SCHEDULES"));
+    let begin = first.unwrap_or(0);
+    let mut sum = [0; N];
+    for seed in begin..begin + count.unwrap_or(if first.is_some() { 1 } else { usual }) {
+        let counts = play(seed).unwrap_or_else(|broken| panic!("EBB_SEED={seed}: {broken}"));
+        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    assert!(first.is_some() || sum.iter().all(|count| *count > 0), "{sum:?}");
+}

@@ -340,22 +340,9 @@ fn schedule(seed: u64) -> Result<[u64; 3], String> {
     Ok([beside.failures, beside.closed, world.looked])
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn no_packet_goes_by_rules_that_are_not_the_kernels_any_more() {
-    let seeds = match (number("EBB_SEED"), number("EBB_SCHEDULES")) {
-        (Some(first), count) => first..first + count.unwrap_or(1),
-        (None, count) => 0..count.unwrap_or(5000),
-    };
-    let mut sum = [0; 3];
-    for seed in seeds {
-        let counts = schedule(seed).unwrap_or_else(|broken| panic!("EBB_SEED={seed}: {broken}"));
-        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-    }
-    assert!(sum.iter().all(|count| *count > 0), "{sum:?}");
+    ebb_lab::test::schedules(5000, schedule);
 }
 
 #[test]

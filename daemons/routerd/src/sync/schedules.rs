@@ -303,22 +303,9 @@ fn schedule(seed: u64) -> Result<Counts, String> {
     Ok(world.reading.kernel.counts)
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn whatever_is_lost_the_tables_are_the_kernels_or_leave_packets_to_it() {
-    let seeds = match (number("EBB_SEED"), number("EBB_SCHEDULES")) {
-        (Some(first), count) => first..first + count.unwrap_or(1),
-        (None, count) => 0..count.unwrap_or(5000),
-    };
-    let mut sum = [0; 4];
-    for seed in seeds {
-        let counts = schedule(seed).unwrap_or_else(|broken| panic!("EBB_SEED={seed}: {broken}"));
-        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-    }
-    assert!(sum.iter().all(|count| *count > 0), "{sum:?}");
+    ebb_lab::test::schedules(5000, schedule);
 }
 
 #[test]

@@ -277,22 +277,9 @@ fn schedule(seed: u64) -> Result<[u64; 3], String> {
     Ok([world.looked, sum(Peers::stale), sum(Peers::forged)])
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
 #[test]
 fn an_adversary_on_the_segment_gives_no_address_two_owners() {
-    let seeds = match (number("EBB_SEED"), number("EBB_SCHEDULES")) {
-        (Some(first), count) => first..first + count.unwrap_or(1),
-        (None, count) => 0..count.unwrap_or(250),
-    };
-    let mut sum = [0; 3];
-    for seed in seeds {
-        let counts = schedule(seed).unwrap_or_else(|broken| panic!("EBB_SEED={seed}: {broken}"));
-        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-    }
-    assert!(sum.iter().all(|count| *count > 0), "{sum:?}");
+    ebb_lab::test::schedules(250, schedule);
 }
 
 #[test]
