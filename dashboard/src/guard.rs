@@ -5,21 +5,28 @@
 
 use std::io::Read as _;
 use std::net::SocketAddr;
+use std::pin::Pin;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName,
-    HeaderValue, ORIGIN,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, HOST, HeaderMap,
+    HeaderName, HeaderValue, ORIGIN,
 };
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_core::Stream as _;
 
 use crate::answer::Refusal;
 use crate::assets::IMPORT_MAP_DIGEST;
 
 /// Fewest characters of a token.
 pub const TOKEN_LEN_MIN: usize = 16;
+/// Longest request, in bytes: a scenario.
+pub(crate) const REQUEST_LEN_MAX: usize = 1 << 20;
+/// How many bytes of a refused request are read, and thrown away, before it is answered.
+const REFUSED_LEN_MAX: usize = 16 << 20;
 
 /// A token that nobody guesses: 32 bytes of the kernel's random numbers in hexadecimal digits.
 ///
@@ -114,12 +121,30 @@ impl Guard {
                 printed at its start";
             return Err(Refusal(StatusCode::UNAUTHORIZED, message.to_owned()));
         }
+        let length = text(CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+        if length.is_some_and(|length| length > REQUEST_LEN_MAX) {
+            let message = format!("the request is longer than {REQUEST_LEN_MAX} bytes");
+            return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
         Ok(())
     }
 }
 
 fn digest(token: &str) -> blake3::Hash {
     blake3::hash(token.as_bytes())
+}
+
+/// Reads what else a refused request brings. A connection that is closed while its sender writes is reset, and
+/// whoever asked would lose the answer.
+async fn read_off(body: Body) {
+    let mut stream = body.into_data_stream();
+    let mut len = 0;
+    while len < REFUSED_LEN_MAX {
+        match std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await {
+            Some(Ok(bytes)) => len += bytes.len(),
+            Some(Err(_)) | None => break,
+        }
+    }
 }
 
 /// Lets a request pass or refuses it, and gives every answer the headers by which browsers confine the page.
@@ -130,7 +155,10 @@ pub(crate) async fn guard(
 ) -> Response {
     let mut response = match guard.check(&request) {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => {
+            read_off(request.into_body()).await;
+            refusal.into_response()
+        }
     };
     let policy = format!(
         "default-src 'none'; script-src 'self' '{IMPORT_MAP_DIGEST}'; style-src 'self'; img-src 'self'; \

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::feed::Feed;
-use crate::guard::{Guard, TOKEN_LEN_MIN, guard};
+use crate::guard::{Guard, REQUEST_LEN_MAX, TOKEN_LEN_MIN, guard};
 use crate::jobs::{Jobs, Wanted};
 use crate::saved::Shelf;
 use crate::shared::Shared;
@@ -25,8 +25,6 @@ use crate::{assets, claims, live, runs, studies};
 const CONNECTIONS_MAX: usize = 512;
 /// A connection on which nothing moves for so long is let go; streams have an event each interval.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longest request, in bytes: a scenario.
-const REQUEST_LEN_MAX: usize = 1 << 20;
 /// How long jobs are waited for when the dashboard ends.
 const JOBS_PATIENCE: Duration = Duration::from_secs(10);
 
