@@ -5,6 +5,8 @@
 // `ask` is the peer `tc`: the same in traffic control, straight into what the far end of a veth receives.
 // `straight` is the least that any forwarder costs there: it asks nobody, for it knows the two ways (OUT0, HOST0 ... by
 // the compiler's flags: index of an interface, MAC address of the host behind it).
+// `leave` is the same through the interface's queueing discipline; `known` forwards so the packets of connections, which
+// it looks up in the kernel's table, and does nothing else: without translation, and no timeout is set.
 // `take` ends UDP over IPv4 where it arrives: at the far host, and at the router's door to measure the load alone.
 
 #include <linux/bpf.h>
@@ -60,8 +62,8 @@ int ask(struct __sk_buff *skb)
 	return exit ? redirect_peer(exit, 0) : TC_ACT_UNSPEC;
 }
 
-SEC("tc_straight")
-int straight(struct __sk_buff *skb)
+// Makes a packet what leaves by the other interface, whose index it returns; 0: it is the network stack's.
+static __attribute__((always_inline)) inline __u32 straight_on(struct __sk_buff *skb)
 {
 	static const __u8 hosts[2][ETH_ALEN] = { { HOST0 }, { HOST1 } };
 	struct ethhdr *eth = (void *)(long)skb->data;
@@ -69,17 +71,78 @@ int straight(struct __sk_buff *skb)
 	__u32 sum;
 
 	if ((void *)(ip + 1) > (void *)(long)skb->data_end || eth->h_proto != NET16(ETH_P_IP))
-		return TC_ACT_UNSPEC;
+		return 0;
 	sum = ip->check + NET16(0x0100);
 	ip->check = sum + (sum >= 0xffff);
 	ip->ttl--;
 	if (skb->ingress_ifindex == OUT0) {
 		__builtin_memcpy(eth->h_dest, hosts[1], ETH_ALEN);
-		return redirect_peer(OUT1, 0);
+		return OUT1;
 	}
 	__builtin_memcpy(eth->h_dest, hosts[0], ETH_ALEN);
-	return redirect_peer(OUT0, 0);
+	return OUT0;
 }
+
+SEC("tc_straight")
+int straight(struct __sk_buff *skb)
+{
+	__u32 exit = straight_on(skb);
+
+	return exit ? redirect_peer(exit, 0) : TC_ACT_UNSPEC;
+}
+
+// Whether a packet is of UDP over IPv4, whose ports are then to be read.
+static __attribute__((always_inline)) inline int is_udp(struct __sk_buff *skb)
+{
+	struct ethhdr *eth = (void *)(long)skb->data;
+	struct iphdr *ip = (void *)(eth + 1);
+
+	return (void *)(ip + 1) + 4 <= (void *)(long)skb->data_end && eth->h_proto == NET16(ETH_P_IP) && ip->ihl == 5 &&
+	       ip->protocol == 17;
+}
+
+SEC("tc_leave")
+int leave(struct __sk_buff *skb)
+{
+	__u32 exit = is_udp(skb) ? straight_on(skb) : 0;
+
+	return exit ? redirect(exit, 0) : TC_ACT_UNSPEC;
+}
+
+#ifdef CONNECTIONS // Kernels without connection tracking do not take it.
+struct nf_conn {
+	int unused;
+};
+struct ct_options {
+	__s32 namespace, error;
+	__u8 protocol, direction, reserved[2];
+};
+extern struct nf_conn *bpf_skb_ct_lookup(struct __sk_buff *skb, struct bpf_sock_tuple *tuple, __u32 length,
+					 struct ct_options *options, __u32 options_length) __attribute__((section(".ksyms")));
+extern void bpf_ct_release(struct nf_conn *connection) __attribute__((section(".ksyms")));
+
+SEC("tc_known")
+int known(struct __sk_buff *skb)
+{
+	struct iphdr *ip = (void *)(long)skb->data + sizeof(struct ethhdr);
+	struct ct_options options = { .namespace = -1, .protocol = 17 };
+	struct bpf_sock_tuple tuple = {};
+	struct nf_conn *connection;
+	__u32 exit;
+
+	if (!is_udp(skb) || (void *)(ip + 1) + 4 > (void *)(long)skb->data_end)
+		return TC_ACT_UNSPEC;
+	tuple.ipv4.saddr = ip->saddr;
+	tuple.ipv4.daddr = ip->daddr;
+	__builtin_memcpy(&tuple.ipv4.sport, ip + 1, 4);
+	connection = bpf_skb_ct_lookup(skb, &tuple, sizeof(tuple.ipv4), &options, sizeof(options));
+	if (!connection)
+		return TC_ACT_UNSPEC;
+	bpf_ct_release(connection);
+	exit = straight_on(skb);
+	return exit ? redirect_peer(exit, 0) : TC_ACT_UNSPEC;
+}
+#endif
 
 SEC("tc")
 int take(struct __sk_buff *skb)

@@ -21,6 +21,8 @@ PING_SECONDS = 0.02
 STEERED, SENDER, FORWARDER = "steered", 0, 1
 # Programs in the driver run where the driver polls, whatever is steered.
 STEERABLE = ("kernel", "tc", "straight", "ebb")
+# Peers of bench/forwarding/peers.bpf.c in traffic control.
+SECTIONS = {"tc": "tc_ask", "straight": "tc_straight", "leave": "tc_leave", "known": "tc_known"}
 # Of either host; ethtool's names of what the kernel's guides switch on for forwarding.
 TUNED = ["gro", "on", "rx-udp-gro-forwarding", "on", "rx-gro-list", "on"]
 PLAIN = ["gro", "off", "rx-udp-gro-forwarding", "off", "rx-gro-list", "off"]
@@ -39,6 +41,9 @@ CONTENDERS = {
 class Scene(Apart):
     """Hosts whose packets end at the far one's door, where traffic control takes them."""
 
+    # For the peers' compiler.
+    flags = []
+
     def furnish(self):
         super().furnish()
         ways = []
@@ -56,7 +61,7 @@ class Scene(Apart):
         sources = os.path.join(os.path.dirname(os.path.dirname(__file__)), "forwarding")
         run("cc", "-O2", "-Wall", "-Werror", "-o", self.paced, os.path.join(sources, "paced.c"))
         headers = f"-I/usr/include/{run('cc', '-dumpmachine').strip()}"
-        run("clang", "-O2", "-g", "-target", "bpf", headers, *ways, "-c", os.path.join(sources, "peers.bpf.c"), "-o", self.program)
+        run("clang", "-O2", "-g", "-target", "bpf", headers, *self.flags, *ways, "-c", os.path.join(sources, "peers.bpf.c"), "-o", self.program)
         self.take(self.spaces[1], HOSTS[1])
 
     def take(self, space, interface, section="tc"):
@@ -81,10 +86,9 @@ class Scene(Apart):
             self.aggregate("on")
             self.programs(["obj", self.program, "sec", "xdp"])
             return lambda: (self.programs(["off"]), self.aggregate("off"))
-        if name in ("tc", "straight"):
-            section = "tc_ask" if name == "tc" else "tc_straight"
+        if name in SECTIONS:
             for port in ("p0", "p1"):
-                self.take(self.router, port, section)
+                self.take(self.router, port, SECTIONS[name])
             return lambda: [self.inside(self.router, "tc", "qdisc", "delete", "dev", port, "clsact") for port in ("p0", "p1")]
         if name == "driver":
             self.aggregate("on")
