@@ -149,12 +149,13 @@ INLINE int may_cross(const struct nf_conn *connection, const struct question *of
 	}
 	if (ext && has_more(ext))
 		return 0;
-	if (ext && (status & STATUS_SOURCE_TRANSLATED) && !reply &&
-	    __builtin_preserve_field_info(((struct nf_conn_nat *)0)->masq_index, 2)) {
+	if (ext && (status & STATUS_SOURCE_TRANSLATED) && !reply && EXTENSION(ext, NF_CT_EXT_NAT)) {
 		__u32 at = EXTENSION(ext, NF_CT_EXT_NAT) +
 			   __builtin_preserve_field_info(((struct nf_conn_nat *)0)->masq_index, 0);
 
-		if (read_kernel(&to->masqueraded, sizeof(to->masqueraded), (const char *)ext + at))
+		// A kernel whose module for translation came later than the program, or that has no masquerade.
+		if (!__builtin_preserve_field_info(((struct nf_conn_nat *)0)->masq_index, 2) ||
+		    read_kernel(&to->masqueraded, sizeof(to->masqueraded), (const char *)ext + at))
 			return 0;
 	}
 	to->translated = (status & STATUS_TRANSLATED) != 0;

@@ -136,6 +136,8 @@ fn serve(
             directory.display()
         )
     })?;
+    // With a privilege that goes next.
+    ebb_ports::afxdp::find_modules(None);
     // Before there are threads, whose privileges are their own, and before the guard, which needs no
     // others.
     let kept = kept_privileges();

@@ -12,6 +12,8 @@ use aya_obj::Object;
 use aya_obj::btf::{Btf, BtfKind};
 use aya_obj::generated::bpf_insn;
 
+use super::modules;
+
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -21,9 +23,27 @@ const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// Code of a call, and the mark of one to a function of the kernel (`BPF_PSEUDO_KFUNC_CALL`).
 const CALL: u8 = 0x85;
 const TO_KERNEL: u8 = 2;
+/// Where the module stands among the descriptors that programs name functions by; the first is the kernel itself.
+const MODULE: i16 = 1;
 
 /// A function of the kernel, and the number that stands for it in the object.
 pub(super) struct Function(pub(super) &'static str, pub(super) i32);
+
+impl Function {
+    fn find(&self, kernel: &Btf) -> io::Result<Known> {
+        if let Ok(number) = kernel.id_by_type_name_kind(self.0, BtfKind::Func) {
+            return Ok(Known { stands: self.1, number, in_module: false });
+        }
+        let lacks = || {
+            let message =
+                format!("the kernel has no function {}, nor has its module nf_conntrack", self.0);
+            io::Error::new(io::ErrorKind::Unsupported, message)
+        };
+        let module = modules::tracking().ok_or_else(lacks)?;
+        let number = module.function(&modules::own_types()?, self.0).ok_or_else(lacks)?;
+        Ok(Known { stands: self.1, number, in_module: true })
+    }
+}
 
 /// What a program is loaded as.
 #[derive(Clone, Copy)]
@@ -37,7 +57,14 @@ pub(super) enum Kind {
 /// The object, complete but for its loading.
 pub(super) struct Source {
     object: Object,
-    numbers: Vec<(i32, u32)>,
+    numbers: Vec<Known>,
+}
+
+/// What stands for a function, its number in the running kernel, and whether that is in the module that tracks connections.
+struct Known {
+    stands: i32,
+    number: u32,
+    in_module: bool,
 }
 
 impl Source {
@@ -52,13 +79,12 @@ impl Source {
         maps: &[(String, RawFd)],
         (functions, since): (&[Function], (u32, u32)),
     ) -> io::Result<Source> {
-        let kernel = kernel(since).ok_or(io::ErrorKind::Unsupported)?;
-        let number = |function: &Function| {
-            let found = kernel.id_by_type_name_kind(function.0, BtfKind::Func);
-            found.map(|number| (function.1, number)).map_err(io::Error::other)
-        };
-        let numbers = functions.iter().map(number).collect::<io::Result<Vec<_>>>()?;
         let mut object = Object::parse(bytes).map_err(io::Error::other)?;
+        let kernel = kernel(since, &object).ok_or(io::ErrorKind::Unsupported)?;
+        let numbers = functions
+            .iter()
+            .map(|function| function.find(kernel))
+            .collect::<io::Result<Vec<_>>>()?;
         let values = globals.iter().map(|(name, value)| (*name, (*value, true))).collect();
         object.patch_map_data(values).map_err(io::Error::other)?;
         let described = std::mem::take(&mut object.maps);
@@ -84,23 +110,24 @@ impl Source {
     }
 
     fn call_kernel(&self, step: &mut bpf_insn) {
-        let known = self.numbers.iter().find(|(number, _)| *number == step.imm);
-        if let Some((_, function)) = known
+        if let Some(known) = self.numbers.iter().find(|known| known.stands == step.imm)
             && step.code == CALL
             && step.src_reg() == 0
         {
             step.set_src_reg(TO_KERNEL);
-            step.imm = function.cast_signed();
+            step.imm = known.number.cast_signed();
+            step.off = if known.in_module { MODULE } else { 0 };
         }
     }
 }
 
 /// The types of the running kernel. Reading them takes a slow machine seconds: not where an older kernel has no such
 /// functions.
-fn kernel(since: (u32, u32)) -> Option<&'static Btf> {
+fn kernel(since: (u32, u32), like: &Object) -> Option<&'static Btf> {
     static KERNEL: OnceLock<Option<Btf>> = OnceLock::new();
     (release()? >= since).then_some(())?;
-    KERNEL.get_or_init(|| Btf::from_sys_fs().ok()).as_ref()
+    let read = || Btf::parse(&modules::types_with_translation().ok()?, like.endianness).ok();
+    KERNEL.get_or_init(read).as_ref()
 }
 
 /// The first two numbers of the running kernel's release.
@@ -126,6 +153,9 @@ struct Load {
     name: [u8; 16],
     interface: u32,
     attach_type: u32,
+    /// What describes the program, which nothing does here.
+    described: [u64; 6],
+    descriptors: u64,
 }
 
 fn load(code: &[bpf_insn], license: &CStr, kind: Kind, called: &str) -> io::Result<OwnedFd> {
@@ -139,6 +169,7 @@ fn load(code: &[bpf_insn], license: &CStr, kind: Kind, called: &str) -> io::Resu
         }
         Kind::Classifier => (BPF_PROG_TYPE_SCHED_CLS, 0, 0, 0),
     };
+    let descriptors = [0, modules::tracking().map_or(0, |module| module.fd())];
     let mut attributes = Load {
         kind,
         instructions: code.len() as u32,
@@ -148,6 +179,7 @@ fn load(code: &[bpf_insn], license: &CStr, kind: Kind, called: &str) -> io::Resu
         name,
         interface,
         attach_type,
+        descriptors: descriptors.as_ptr() as u64,
         ..Load::default()
     };
     let error = match attempt(&attributes) {

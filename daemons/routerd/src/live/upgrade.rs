@@ -69,7 +69,7 @@ enum Word {
 }
 
 /// What there is to take over. Descriptors: packet memory, status socket, metrics' endpoint (as far
-/// as they are said to exist), then those of each port.
+/// as they are said to exist), then those of each port, then the kernel's module that tracks connections.
 #[derive(Debug, Serialize, Deserialize)]
 struct Offer {
     protocol: u32,
@@ -82,6 +82,9 @@ struct Offer {
     socket: bool,
     metrics: bool,
     ports: Vec<OfferedPort>,
+    /// Absent where the other program does not know of modules.
+    #[serde(default)]
+    module: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

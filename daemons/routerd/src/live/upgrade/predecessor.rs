@@ -9,7 +9,7 @@ use ebb_control::policies;
 use ebb_graph::PortId;
 use ebb_host::Courier;
 use ebb_host::clock::monotonic;
-use ebb_ports::afxdp::{Handoff, Inheritance, Umem};
+use ebb_ports::afxdp::{Handoff, Inheritance, Umem, find_modules};
 use ebb_service::Doors;
 use tracing::info;
 
@@ -59,6 +59,7 @@ impl Predecessor {
         for port in &offer.ports {
             ports.push((port.clone(), descriptors.by_ref().take(port.descriptors).collect()));
         }
+        find_modules(offer.module.then(|| descriptors.next()).flatten());
         let mut met = Predecessor {
             courier,
             offer: *offer,

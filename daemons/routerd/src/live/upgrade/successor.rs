@@ -11,6 +11,7 @@ use ebb_graph::Pool;
 use ebb_host::clock::monotonic;
 use ebb_host::wait::{Readiness, WaitSet};
 use ebb_host::{Courier, process, service};
+use ebb_ports::afxdp::module_descriptor;
 use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -110,6 +111,9 @@ impl Live {
             ports.push(OfferedPort::new(slot, live, handoff.description, count));
             descriptors.extend(handoff.descriptors);
         }
+        let module = module_descriptor();
+        let has_module = module.is_some();
+        descriptors.extend(module);
         let offer = Offer {
             protocol: PROTOCOL,
             pid: std::process::id(),
@@ -120,6 +124,7 @@ impl Live {
             socket,
             metrics,
             ports,
+            module: has_module,
         };
         Ok((offer, descriptors))
     }
