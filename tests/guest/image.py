@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import tarfile
 
-MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding", "vrf", "sch_ingress", "cls_bpf")
+MODULES = ("virtio_pci", "virtio_net", "8021q", "bonding", "vrf", "sch_ingress", "cls_bpf", "crc32c_generic", "nf_tables", "nft_ct", "nf_nat")
 # The first kernel that is asked for by its version.
 NEWER = (6, 6)
-PROGRAMS = ("busybox", "ethtool", "ip", "tc")
+PROGRAMS = ("busybox", "ethtool", "ip", "nft", "tc")
 META_PACKAGES = ("linux-image-cloud-amd64", "linux-image-amd64")
 
 
@@ -135,7 +135,7 @@ def unpack(package, folder):
             name = os.path.basename(member.name)
             if member.isfile() and name.startswith("vmlinuz-"):
                 write(os.path.join(folder, "vmlinuz"), archive.extractfile(member).read())
-            elif member.isfile() and re.search(r"/(drivers/(virtio|net)|net)/.*\.ko", member.name):
+            elif member.isfile() and re.search(r"/(drivers/(virtio|net)|net|lib|crypto)/.*\.ko", member.name):
                 modules[module_name(name)] = (name, archive.extractfile(member).read())
     if stream.wait() != 0:
         raise OSError("dpkg-deb failed")

@@ -218,3 +218,57 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, pointer, size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aya_obj::btf::{Btf, BtfKind};
+
+    /// What a module would say that has one structure and one function, named so.
+    fn module(kernel: &[u8], function: &str) -> Vec<u8> {
+        let before = Parts::of(kernel).unwrap().names.len() as u32;
+        let names = format!("\0ebb_structure\0{function}\0");
+        let at = |name: &str| before + names.find(name).unwrap() as u32;
+        // A structure of one member, which is an array of another's; the function's prototype; the function.
+        let structure = [at("ebb_structure"), 4 << 24 | 1, 4, at("ebb_structure"), 1, 0];
+        let types = [&structure[..], &[0, 13 << 24, 0], &[at(function), FUNC << 24, 0]].concat();
+        let mut bytes = kernel[..4].to_vec();
+        let len = 4 * types.len() as u32;
+        [HEAD_LEN as u32, 0, len, len, names.len() as u32]
+            .iter()
+            .chain(&types)
+            .for_each(|value| bytes.extend(value.to_ne_bytes()));
+        bytes.extend(names.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_module_continues_the_kernel() {
+        let Ok(kernel) = own_types() else {
+            println!("skipped: the kernel says nothing of its types");
+            return;
+        };
+        let types = module(&kernel, "ebb_function");
+        let endianness = aya_obj::Object::parse(super::super::program::OBJECT).unwrap().endianness;
+        let joined = Btf::parse(&join(&kernel, &types).unwrap(), endianness).unwrap();
+        let module = Module { fd: std::fs::File::open("/dev/null").unwrap().into(), types };
+        let number = module.function(&kernel, "ebb_function").unwrap();
+        assert_eq!(joined.id_by_type_name_kind("ebb_function", BtfKind::Func).unwrap(), number);
+        assert_eq!(module.function(&kernel, "ebb_structure"), None);
+        assert_eq!(module.function(&kernel, "schedule"), None);
+    }
+
+    #[test]
+    fn bytes_that_are_cut_off_say_nothing() {
+        let whole = [&MAGIC.to_ne_bytes()[..], &[1, 0], &[24, 0, 0, 0]].concat();
+        let head = [0_u32, 12, 12, 4].iter().flat_map(|value| value.to_ne_bytes());
+        let whole: Vec<u8> = whole.into_iter().chain(head).chain([0; 16]).collect();
+        assert_eq!(Parts::of(&whole).unwrap().types().count(), 1);
+        for len in 0..whole.len() {
+            assert!(
+                Parts::of(&whole[..len]).is_none_or(|parts| parts.types().count() == 0),
+                "{len}"
+            );
+        }
+    }
+}

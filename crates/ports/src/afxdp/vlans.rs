@@ -93,8 +93,12 @@ impl Program {
     /// Has the program where packets of the VLAN interfaces enter the stack if it forwards those of the interface
     /// there, else nowhere. Where it cannot be, packets are the stack's.
     pub(super) fn follow_vlans(&mut self) {
-        let stands = self.path == PacketPath::Kernel && !self.in_driver && self.link.is_some();
-        if !stands {
+        let is_ours = self.path == PacketPath::Kernel && !self.in_driver;
+        if is_ours && !self.tagged.wanted.is_empty() {
+            // The kernel takes its time to verify it: before the moment when a program takes another's place.
+            _ = self.forward_tagged();
+        }
+        if !is_ours || self.link.is_none() {
             return self.tagged.links.clear();
         }
         let Tagged { wanted, links, .. } = &mut self.tagged;
