@@ -21,7 +21,9 @@ FAST = RULES.replace("chain forward {", "flowtable fast { hook ingress priority 
 MANY = 10_000
 STATELESS_RATES = [0, 2_000, 20_000]
 RATES = [0, 20_000, 100_000, 200_000]
-CONTENDERS = {"kernel": "the kernel alone", "flowtable": "the kernel alone, with its flow table", "ebb": "ebb, path = \"auto\""}
+CONTENDERS = {"kernel": "the kernel alone", "flowtable": "the kernel alone, with its flow table",
+              "both": "ebb beside that flow table", "ebb": "ebb, path = \"auto\""}
+WITH_TABLE = ("flowtable", "both")
 # The least that a program does which forwards so.
 LEAST = {"known": "a program that looks connections up, and no more", "leave": "a program that sends all of UDP on"}
 STREAMS = [1, 8]
@@ -53,17 +55,18 @@ class Edge(Ruled):
         self.assure(crowds.FEW)
 
     def put(self, name):
-        if name != "flowtable":
+        if name not in WITH_TABLE:
             return super().put(name)
         self.rule(FAST)
-        return lambda: self.rule(RULES)
+        away = super().put("ebb" if name == "both" else "kernel")
+        return lambda: (away(), self.rule(RULES))
 
     def able(self):
         """The contenders that this kernel has."""
         try:
             self.put("flowtable")()
         except Failure:
-            return {name: title for name, title in CONTENDERS.items() if name != "flowtable"}
+            return {name: title for name, title in CONTENDERS.items() if name not in WITH_TABLE}
         return CONTENDERS
 
     def assure(self, flows):
