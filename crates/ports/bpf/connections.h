@@ -181,8 +181,6 @@ INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void
 	const struct ipv6 *v6 = (const void *)(eth + 1);
 	struct ct_options options = { .namespace = -1 };
 	struct question of = { .how = how, .ruled = ruled };
-	const struct sk_buff *whole = cast_to_kernel(skb);
-	const struct net *net = whole->dev->nd_net.net;
 	struct nf_conn *connection;
 	__u64 ticks = 0, timeout_ms;
 	int may;
@@ -201,9 +199,7 @@ INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void
 		tuple.destination = v4->destination;
 		*(__u32 *)tuple.ports = LOAD32(transport);
 		options.protocol = of.protocol;
-		if (!can_do_without(net, of.protocol))
-			return 0;
-		to->unfinished = checksum_of(whole);
+		to->unfinished = checksum_of(skb);
 		connection = ct_lookup(skb, &tuple, sizeof(tuple), &options, sizeof(options));
 	} else {
 		struct ct_tuple6 tuple;
@@ -221,9 +217,7 @@ INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void
 		}
 		*(__u32 *)tuple.ports = LOAD32(transport);
 		options.protocol = of.protocol;
-		if (!can_do_without(net, of.protocol))
-			return 0;
-		to->unfinished = checksum_of(whole);
+		to->unfinished = checksum_of(skb);
 		connection = ct_lookup(skb, &tuple, sizeof(tuple), &options, sizeof(options));
 	}
 	if (!connection)
@@ -232,7 +226,8 @@ INLINE int crosses(struct __sk_buff *skb, const struct ethernet *eth, const void
 	of.sum_known |= to->unfinished == SUM_CHECKED || only_asked;
 	to->unfinished = to->unfinished == SUM_UNFINISHED;
 	to->protocol = of.protocol;
-	may = may_cross(connection, &of, options.direction != 0, to, four, &ticks);
+	may = can_do_without(connection->ct_net.net, of.protocol) &&
+	      may_cross(connection, &of, options.direction != 0, to, four, &ticks);
 	timeout_ms = ticks * tick_ns / 1000000;
 	if (may)
 		may = timeout_ms <= 0x7fffffff &&

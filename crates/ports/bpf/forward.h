@@ -478,27 +478,16 @@ int forward_tagged_connected(struct __sk_buff *skb)
 }
 
 // What would become of a packet: `why` above the index of the interface by which it would leave. For
-// BPF_PROG_TEST_RUN only. A mark on the packet: it asks whether workers would get it.
+// BPF_PROG_TEST_RUN only.
 #define EXIT_BITS 24
-INLINE int explain_one(struct __sk_buff *skb, int connected)
+INLINE int explain_one(struct __sk_buff *skb, int connected, int tagged)
 {
 	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
 	struct told told = {};
-	__u64 key = skb->ifindex;
-	__u32 hash = 0;
-	int way;
 
 	if (!cpu)
 		return 0;
-	if (skb->mark) {
-		way = route((void *)(long)skb->data, (void *)(long)skb->data_end, &hash, 0);
-		if (way != FOR_WORKER)
-			leave(cpu, way, &told, WHY_NOT_PLAIN);
-	} else if (map_lookup(&vlan_interfaces, &key)) {
-		forward_or_leave(skb, cpu, connected, 1, &told);
-	} else {
-		forward_or_leave(skb, cpu, connected, 0, &told);
-	}
+	forward_or_leave(skb, cpu, connected, tagged, &told);
 	return told.why << EXIT_BITS | (told.exit & ((1 << EXIT_BITS) - 1));
 }
 
@@ -519,14 +508,43 @@ int decision_of(struct __sk_buff *skb)
 	return rules_accept(eth, end, four, skb->mark, &to, skb->cb[0], skb->cb[1]);
 }
 
+// Whether workers would get it.
+SEC("classifier")
+int explain_workers(struct __sk_buff *skb)
+{
+	struct cpu_state *cpu = map_lookup(&cpu_states, &zero);
+	struct told told = {};
+	__u32 hash = 0;
+	int way;
+
+	if (!cpu)
+		return 0;
+	way = route((void *)(long)skb->data, (void *)(long)skb->data_end, &hash, 0);
+	if (way != FOR_WORKER)
+		leave(cpu, way, &told, WHY_NOT_PLAIN);
+	return told.why << EXIT_BITS;
+}
+
 SEC("classifier")
 int explain(struct __sk_buff *skb)
 {
-	return explain_one(skb, 0);
+	return explain_one(skb, 0, 0);
 }
 
 SEC("classifier")
 int explain_connected(struct __sk_buff *skb)
 {
-	return explain_one(skb, 1);
+	return explain_one(skb, 1, 0);
+}
+
+SEC("classifier")
+int explain_tagged(struct __sk_buff *skb)
+{
+	return explain_one(skb, 0, 1);
+}
+
+SEC("classifier")
+int explain_tagged_connected(struct __sk_buff *skb)
+{
+	return explain_one(skb, 1, 1);
 }

@@ -120,12 +120,7 @@ struct nf_conn {
 	union nf_conntrack_proto proto;
 };
 
-struct net_device {
-	possible_net_t nd_net;
-};
-
 struct sk_buff {
-	struct net_device *dev;
 	__u8 ip_summed : 2;
 };
 
@@ -142,20 +137,31 @@ static int (*ct_change_timeout)(struct nf_conn *connection, __u32 timeout_ms) = 
 static struct sk_buff *(*cast_to_kernel)(struct __sk_buff *skb) = (void *)CAST_TO_KERNEL;
 static long (*read_kernel)(void *to, __u32 length, const void *from) = (void *)BPF_FUNC_probe_read_kernel;
 
+// Whether the kernel casts (Linux 6.2): set by the loader.
+const volatile __u32 casts = 1;
+
 // What `ip_summed` says of a packet.
-INLINE __u32 checksum_of(const struct sk_buff *whole)
+INLINE __u32 checksum_of(struct __sk_buff *skb)
 {
-	__u32 at = __builtin_preserve_field_info(whole->ip_summed, 0);
-	__u32 length = __builtin_preserve_field_info(whole->ip_summed, 1);
+	const struct sk_buff *whole;
+	__u32 at = __builtin_preserve_field_info(((struct sk_buff *)0)->ip_summed, 0);
+	__u32 length = __builtin_preserve_field_info(((struct sk_buff *)0)->ip_summed, 1);
 	__u64 bits = 0;
 
-	// The member's own unit of storage, whatever its length.
-	if (length == 1)
-		bits = *((const __u8 *)whole + at);
-	else if (length == 2)
-		bits = *(const __u16 *)((const char *)whole + at);
-	else if (length == 4)
-		bits = *(const __u32 *)((const char *)whole + at);
-	bits <<= __builtin_preserve_field_info(whole->ip_summed, 4);
-	return bits >> __builtin_preserve_field_info(whole->ip_summed, 5);
+	if (!casts) {
+		// The context is the kernel's own packet, whatever the verifier makes of its members.
+		if (length > sizeof(bits) || read_kernel(&bits, length, (const char *)skb + at))
+			return 0;
+	} else {
+		whole = cast_to_kernel(skb);
+		// The member's own unit of storage, whatever its length.
+		if (length == 1)
+			bits = *((const __u8 *)whole + at);
+		else if (length == 2)
+			bits = *(const __u16 *)((const char *)whole + at);
+		else if (length == 4)
+			bits = *(const __u32 *)((const char *)whole + at);
+	}
+	bits <<= __builtin_preserve_field_info(((struct sk_buff *)0)->ip_summed, 4);
+	return bits >> __builtin_preserve_field_info(((struct sk_buff *)0)->ip_summed, 5);
 }

@@ -174,19 +174,22 @@ INLINE int as_it_says(const struct ethernet *eth, const void *end, int four, str
 {
 	const struct ipv4 *v4 = (const void *)(eth + 1);
 	const struct ipv6 *v6 = (const void *)(eth + 1);
-	const void *transport = four ? (const void *)(v4 + 1) : (const void *)(v6 + 1);
 
-	if (transport + 4 > end)
-		return 0;
+	// Each asks for itself: Linux 6.1 would not know which of two lengths was compared.
 	to->translated = to->marked = 0;
 	if (four) {
+		if ((const void *)(v4 + 1) + 4 > end)
+			return 0;
 		to->destination[0] = v4->destination;
+		to->ports[1] = ((const __u16 *)(v4 + 1))[1];
 	} else {
+		if ((const void *)(v6 + 1) + 4 > end)
+			return 0;
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			to->destination[i] = LOAD32(v6->destination + 2 * i);
+		to->ports[1] = ((const __u16 *)(v6 + 1))[1];
 	}
-	to->ports[1] = ((const __u16 *)transport)[1];
 	return 1;
 }
 

@@ -1,27 +1,28 @@
 //! The kernel path's program where it may look connections up (`bpf/connections.h`): with the functions for it, which
-//! the kernel has in itself from Linux 6.6 on as far as connection tracking is built in.
+//! the kernel or its module that tracks connections has from Linux 6.1 on.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
 use super::decision;
-use super::functions::{Function, Kind, Source};
+use super::functions::{CAST, Function, Kind, Source};
 
 /// The functions, and the numbers that stand for them in `bpf/kernel.h`.
 const FUNCTIONS: [Function; 4] = [
     Function("bpf_skb_ct_lookup", 0x4542_4211),
     Function("bpf_ct_release", 0x4542_4212),
     Function("bpf_ct_change_timeout", 0x4542_4213),
-    Function("bpf_cast_to_kern_ctx", 0x4542_4214),
+    Function(CAST, 0x4542_4214),
 ];
 /// The map in whose place the process's own is.
 const DECISIONS: &str = "decisions";
-/// The first Linux that runs programs before the network stack as the kernel path needs it.
-const SINCE: (u32, u32) = (6, 6);
-/// The program, that for VLAN interfaces, and the one that is only asked.
+/// The first Linux that is known to have them all: `bpf_ct_change_timeout` came with 6.0.
+const SINCE: (u32, u32) = (6, 1);
+/// The program, that for VLAN interfaces, and those that are only asked.
 pub(super) const PLAIN: &str = "forward_connected";
 pub(super) const TAGGED: &str = "forward_tagged_connected";
 pub(super) const EXPLAIN: &str = "explain_connected";
+pub(super) const EXPLAIN_TAGGED: &str = "explain_tagged_connected";
 /// The one that only takes a decision.
 pub(super) const DECISION: &str = "decision_of";
 

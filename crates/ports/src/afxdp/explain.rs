@@ -8,8 +8,6 @@ use super::program::{OBJECT, Program, broken};
 use super::test_run::TestRun;
 use super::{Interface, PacketPath, connections};
 
-/// The program, where it knows no connections.
-const EXPLAIN: &str = "explain";
 /// `EXIT_BITS` of `bpf/forward.h`.
 const EXIT_BITS: u32 = 24;
 
@@ -84,20 +82,35 @@ pub struct Fate {
     pub left: Vec<u8>,
 }
 
+/// Programs that say what would become of a packet on the kernel path, without its connections and with them: one that the
+/// interface receives, and one that a VLAN interface does. Apart, since each alone is as much as verifiers follow.
+const ON_KERNEL_PATH: [(&str, &str); 2] =
+    [("explain", connections::EXPLAIN), ("explain_tagged", connections::EXPLAIN_TAGGED)];
+const BY_WORKERS: &str = "explain_workers";
+const TOO_LONG: &str = "this kernel's verifier gives up on the program that explains packets of connections: Linux 6.12 takes it";
+
 impl Program {
-    fn explain(&mut self) -> io::Result<BorrowedFd<'_>> {
-        // A program in a driver knows no connections.
-        if self.in_driver {
-            return self.classifier(EXPLAIN).map_err(broken);
+    fn explain(&mut self, tagged: bool) -> io::Result<BorrowedFd<'_>> {
+        if self.path == PacketPath::Worker {
+            return self.classifier(BY_WORKERS).map_err(broken);
         }
-        if matches!(self.connected, Some(Some(_))) && self.explains.is_none() {
-            let loaded = connections::load(OBJECT, &self.maps, connections::EXPLAIN);
-            self.explains = Some(loaded?);
+        // A program in a driver sees the tags, and knows no connections.
+        let (plain, connected) = ON_KERNEL_PATH[usize::from(tagged && !self.in_driver)];
+        if self.in_driver || !matches!(self.connected, Some(Some(_))) {
+            return self.classifier(plain).map_err(broken);
         }
-        if self.explains.is_none() {
-            return self.classifier(EXPLAIN).map_err(broken);
+        if self.explains[usize::from(tagged)].is_none() {
+            let loaded = connections::load(OBJECT, &self.maps, connected);
+            // Beyond what its verifier follows, as with 6.1.
+            let loaded = loaded.map_err(|error| match error.kind() {
+                io::ErrorKind::ArgumentListTooLong => {
+                    io::Error::new(io::ErrorKind::Unsupported, TOO_LONG)
+                }
+                _ => error,
+            })?;
+            self.explains[usize::from(tagged)] = Some(loaded);
         }
-        Ok(self.explains.as_ref().expect("loaded").as_fd())
+        Ok(self.explains[usize::from(tagged)].as_ref().expect("loaded").as_fd())
     }
 }
 
@@ -109,13 +122,12 @@ impl Interface {
     /// When the kernel refuses, as frames without a whole link header.
     pub fn explain(&mut self, link: u32, frame: &[u8]) -> io::Result<Fate> {
         let mut context = [0_u32; 11];
-        // `mark`, `ingress_ifindex` and `ifindex` of `struct __sk_buff`.
-        context[2] = u32::from(self.options.path == PacketPath::Worker);
+        // `ingress_ifindex` and `ifindex` of `struct __sk_buff`.
         (context[9], context[10]) = (link, link);
         let mut left = vec![0; frame.len()];
         let mut program = self.program();
         let mut run = TestRun {
-            prog_fd: program.explain()?.as_raw_fd() as u32,
+            prog_fd: program.explain(link != self.device.index)?.as_raw_fd() as u32,
             data_size_in: frame.len() as u32,
             data_size_out: frame.len() as u32,
             data_in: frame.as_ptr() as u64,

@@ -23,16 +23,25 @@ const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 /// Code of a call, and the mark of one to a function of the kernel (`BPF_PSEUDO_KFUNC_CALL`).
 const CALL: u8 = 0x85;
 const TO_KERNEL: u8 = 2;
+/// The function that makes the kernel's own packet of a program's, and the first Linux that has it. Programs can do without.
+pub(super) const CAST: &str = "bpf_cast_to_kern_ctx";
+const CASTS_SINCE: (u32, u32) = (6, 2);
 /// Where the module stands among the descriptors that programs name functions by; the first is the kernel itself.
 const MODULE: i16 = 1;
 
 /// A function of the kernel, and the number that stands for it in the object.
 pub(super) struct Function(pub(super) &'static str, pub(super) i32);
 
+/// A call that is never reached where the kernel lacks the function.
+const NO_CALL: (u8, i32) = (0xb7, 0);
+
 impl Function {
     fn find(&self, kernel: &Btf) -> io::Result<Known> {
+        if self.0 == CAST && !casts() {
+            return Ok(Known { stands: self.1, number: None, in_module: false });
+        }
         if let Ok(number) = kernel.id_by_type_name_kind(self.0, BtfKind::Func) {
-            return Ok(Known { stands: self.1, number, in_module: false });
+            return Ok(Known { stands: self.1, number: Some(number), in_module: false });
         }
         let lacks = || {
             let message =
@@ -41,7 +50,7 @@ impl Function {
         };
         let module = modules::tracking().ok_or_else(lacks)?;
         let number = module.function(&modules::own_types()?, self.0).ok_or_else(lacks)?;
-        Ok(Known { stands: self.1, number, in_module: true })
+        Ok(Known { stands: self.1, number: Some(number), in_module: true })
     }
 }
 
@@ -60,10 +69,11 @@ pub(super) struct Source {
     numbers: Vec<Known>,
 }
 
-/// What stands for a function, its number in the running kernel, and whether that is in the module that tracks connections.
+/// What stands for a function, its number in the running kernel if it has it, and whether that is in the module that
+/// tracks connections.
 struct Known {
     stands: i32,
-    number: u32,
+    number: Option<u32>,
     in_module: bool,
 }
 
@@ -114,8 +124,12 @@ impl Source {
             && step.code == CALL
             && step.src_reg() == 0
         {
+            let Some(number) = known.number else {
+                (step.code, step.imm) = NO_CALL;
+                return;
+            };
             step.set_src_reg(TO_KERNEL);
-            step.imm = known.number.cast_signed();
+            step.imm = number.cast_signed();
             step.off = if known.in_module { MODULE } else { 0 };
         }
     }
@@ -128,6 +142,11 @@ fn kernel(since: (u32, u32), like: &Object) -> Option<&'static Btf> {
     (release()? >= since).then_some(())?;
     let read = || Btf::parse(&modules::types_with_translation().ok()?, like.endianness).ok();
     KERNEL.get_or_init(read).as_ref()
+}
+
+/// Whether the kernel has [`CAST`].
+pub(super) fn casts() -> bool {
+    release().is_some_and(|release| release >= CASTS_SINCE)
 }
 
 /// The first two numbers of the running kernel's release.

@@ -66,7 +66,7 @@ pub(super) struct Program {
     pub(super) maps: Vec<(String, RawFd)>,
     /// The program of the kernel path that knows connections, once it was asked for; none where the kernel has no such.
     pub(super) connected: Option<Option<OwnedFd>>,
-    pub(super) explains: Option<OwnedFd>,
+    pub(super) explains: [Option<OwnedFd>; 2],
     pub(super) link: Option<Link>,
     pub(super) vlans: Array<MapData, Vlans>,
     pub(super) path: PacketPath,
@@ -282,7 +282,7 @@ impl Program {
             beside,
             maps,
             connected: None,
-            explains: None,
+            explains: [None, None],
             vlans: map(&mut ebpf, ".data.vlans"),
             filter: map(&mut ebpf, ".data.filter"),
             local4: map(&mut ebpf, "local4"),

@@ -4,7 +4,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::super::{WORKERS_MAX, connections, spread};
+use super::super::{WORKERS_MAX, connections, functions, spread};
 
 pub(in super::super) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -60,6 +60,7 @@ pub(super) fn load(
         .override_global("stamp_interval_ns", interval(stamp_all), true)
         .override_global("ip_options", &NUMBERS[usize::from(ip_options)], true)
         .override_global("tick_ns", &*TICK_NS, true)
+        .override_global("casts", &NUMBERS[usize::from(functions::casts())], true)
         .map_max_entries("sockets", sockets)
         .map_max_entries("flights", sockets)
         .map_max_entries("lanes", queues * spread::LANES as u32)

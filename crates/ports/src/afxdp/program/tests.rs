@@ -3,6 +3,7 @@
 use super::*;
 use crate::afxdp::KernelPolicy;
 use crate::afxdp::connections;
+use crate::afxdp::functions;
 use crate::afxdp::test_run::TestRun;
 use crate::samples::{self, udp4, udp6};
 use ebb_wire::redirect_hash;
@@ -91,7 +92,7 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
 }
 
 /// Instructions that a verifier follows at most: kernels give up at 1,000,000, and some follow more ways than others.
-const VERIFIED_MAX: u32 = 700_000;
+const VERIFIED_MAX: u32 = 800_000;
 
 /// How many it followed; kernels before 5.16 do not say.
 fn verified(program: &OwnedFd) -> Option<u32> {
@@ -112,9 +113,23 @@ fn the_verifier_takes_the_program_that_knows_connections() {
         let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON];
         caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
         let (program, _sockets, _table) = Program::load(Form::Steer, 2, 2, false).unwrap();
-        let names = [connections::PLAIN, connections::TAGGED, connections::EXPLAIN];
-        for name in names.into_iter().chain([connections::DECISION]) {
-            let loaded = connections::load(loader::OBJECT, &program.maps, name)?;
+        let names = [
+            connections::PLAIN,
+            connections::TAGGED,
+            connections::EXPLAIN,
+            connections::EXPLAIN_TAGGED,
+        ];
+        for name in [connections::DECISION].into_iter().chain(names) {
+            let loaded = connections::load(loader::OBJECT, &program.maps, name);
+            if let Err(error) = &loaded
+                && error.kind() == io::ErrorKind::ArgumentListTooLong
+                && name.starts_with("explain")
+                && !functions::casts()
+            {
+                println!("{name}: more than Linux 6.1 follows; `explain` says so");
+                continue;
+            }
+            let loaded = loaded?;
             let steps = verified(&loaded);
             println!("{name}: {steps:?} instructions verified");
             assert!(steps.is_none_or(|steps| steps < VERIFIED_MAX), "{name}: {steps:?}");
