@@ -177,7 +177,7 @@ pub fn check_with(topology: &Topology, tables: &Tables, examples: usize) -> Verd
 /// nobody can reach by its address cannot be asked for its counters; its own entry says port 0. Whoever asks
 /// is at a host, so a switch without hosts may lack entries: those of spines for each other would lead up
 /// after down.
-fn unmanaged(topology: &Topology, tables: &Tables) -> Vec<BrokenRoute> {
+pub(crate) fn unmanaged(topology: &Topology, tables: &Tables) -> Vec<BrokenRoute> {
     let mut broken = Vec::new();
     for target in topology.switch_ids() {
         let lid = topology.switch(target).lid;

@@ -42,10 +42,12 @@ impl Tables {
 
 const NOWHERE: u8 = 255;
 
-/// The linear forwarding tables of all switches.
+/// The linear forwarding tables of all switches. The entries for one address lie side by side, since whoever
+/// follows packets or makes routes asks many switches for the same address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forwarding {
     top: Lid,
+    switches: usize,
     ports: Vec<u8>,
 }
 
@@ -53,7 +55,7 @@ impl Forwarding {
     /// Tables without an entry, for LIDs 0 to `top`.
     #[must_use]
     pub fn new(switches: usize, top: Lid) -> Forwarding {
-        Forwarding { top, ports: vec![NOWHERE; switches * (usize::from(top) + 1)] }
+        Forwarding { top, switches, ports: vec![NOWHERE; switches * (usize::from(top) + 1)] }
     }
 
     /// The greatest LID that can have an entry.
@@ -68,7 +70,7 @@ impl Forwarding {
         if lid > self.top {
             return None;
         }
-        let port = self.ports[switch.index() * (usize::from(self.top) + 1) + usize::from(lid)];
+        let port = self.ports[usize::from(lid) * self.switches + switch.index()];
         (port != NOWHERE).then_some(port)
     }
 
@@ -78,7 +80,7 @@ impl Forwarding {
     /// When `lid` is above [`Self::top`] or the port is 255.
     pub fn set(&mut self, switch: SwitchId, lid: Lid, port: Option<PortNumber>) {
         assert!(lid <= self.top && port != Some(NOWHERE), "LID {lid} to port {port:?}");
-        let place = switch.index() * (usize::from(self.top) + 1) + usize::from(lid);
+        let place = usize::from(lid) * self.switches + switch.index();
         self.ports[place] = port.unwrap_or(NOWHERE);
     }
 }

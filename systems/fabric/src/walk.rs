@@ -256,14 +256,23 @@ enum Fate {
     Lost { at: SwitchId, loss: Loss },
 }
 
+/// What is known of a channel.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The walk number in which its fate was learnt; fates of other walks are stale.
+    round: u32,
+    fate: Fate,
+    /// Hosts' paths that were sent down it.
+    flow: u64,
+}
+
 struct Walker<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
     survey: Survey,
-    /// The walk number in which a channel's fate was learnt; fates of other walks are stale.
-    learnt: Vec<u32>,
-    fates: Vec<Fate>,
-    flow: Vec<u64>,
+    /// What is known of each channel, by [`Channel::lane_index`].
+    known: Vec<Known>,
+    ports: usize,
     /// Channels whose packets arrive, each after the one it leads to.
     arriving: Vec<Channel>,
     round: u32,
@@ -286,10 +295,9 @@ impl<'a> Walker<'a> {
             hops: Vec::new(),
             load: vec![0; topology.port_count()],
         };
-        let (learnt, fates) = (vec![0; bound], vec![Fate::OnThisWalk; bound]);
-        let flow = vec![0; bound];
-        let (arriving, round, room) = (Vec::new(), 0, EXAMPLES);
-        Walker { topology, tables, survey, learnt, fates, flow, arriving, round, room }
+        let known = vec![Known { round: 0, fate: Fate::OnThisWalk, flow: 0 }; bound];
+        let (ports, arriving, round, room) = (topology.port_count(), Vec::new(), 0, EXAMPLES);
+        Walker { topology, tables, survey, known, ports, arriving, round, room }
     }
 
     fn destination(&mut self, senders: &Senders, destination: Lid) {
@@ -382,8 +390,9 @@ impl<'a> Walker<'a> {
                 }
                 None => self.survey.graph.touch(channel),
             }
-            if self.learnt[channel.index()] == self.round {
-                match self.fates[channel.index()] {
+            let known = &mut self.known[channel.lane_index(self.ports)];
+            if known.round == self.round {
+                match known.fate {
                     Fate::OnThisWalk => {
                         self.note_loop(&walked, channel);
                         break (Fate::Lost { at: switch, loss: Loss::Loop }, None);
@@ -391,8 +400,7 @@ impl<'a> Walker<'a> {
                     known => break (known, Some(channel)),
                 }
             }
-            self.learnt[channel.index()] = self.round;
-            self.fates[channel.index()] = Fate::OnThisWalk;
+            (known.round, known.fate) = (self.round, Fate::OnThisWalk);
             walked.push(channel);
             match arrive(self.topology, peer, destination) {
                 Ok(None) => break (Fate::Arrives { hops: 0, next: None }, None),
@@ -413,13 +421,14 @@ impl<'a> Walker<'a> {
     ) -> Result<(), (SwitchId, Loss)> {
         let (mut fate, mut next) = (end, joined);
         for channel in walked.iter().rev() {
+            let known = &mut self.known[channel.lane_index(self.ports)];
             if let Fate::Arrives { hops, .. } = fate {
                 let hops = if next.is_some() { hops + 1 } else { hops };
                 fate = Fate::Arrives { hops, next };
                 self.arriving.push(*channel);
-                self.flow[channel.index()] = 0;
+                known.flow = 0;
             }
-            self.fates[channel.index()] = fate;
+            known.fate = fate;
             next = Some(*channel);
         }
         match fate {
@@ -431,7 +440,7 @@ impl<'a> Walker<'a> {
                 }
                 self.survey.hops[hops as usize] += hosts;
                 if let Some(first) = next {
-                    self.flow[first.index()] += hosts;
+                    self.known[first.lane_index(self.ports)].flow += hosts;
                 }
                 Ok(())
             }
@@ -441,10 +450,10 @@ impl<'a> Walker<'a> {
     /// Adds what was sent down each channel to the channels after it and to the ports' load.
     fn pour(&mut self) {
         while let Some(channel) = self.arriving.pop() {
-            let flow = self.flow[channel.index()];
+            let Known { fate, flow, .. } = self.known[channel.lane_index(self.ports)];
             self.survey.load[channel.port_index()] += flow;
-            if let Fate::Arrives { next: Some(next), .. } = self.fates[channel.index()] {
-                self.flow[next.index()] += flow;
+            if let Fate::Arrives { next: Some(next), .. } = fate {
+                self.known[next.lane_index(self.ports)].flow += flow;
             }
         }
     }

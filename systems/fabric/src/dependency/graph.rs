@@ -14,6 +14,7 @@ pub struct DependencyGraph {
     /// Dense index of the first port and number of ports of the switch behind each port; no ports
     /// where there is a host or nothing.
     behind: Vec<(u32, PortNumber)>,
+    /// Where the masks of a channel begin, by [`Channel::lane_index`].
     row: Vec<u32>,
     masks: Vec<u16>,
     used: Vec<u16>,
@@ -59,17 +60,20 @@ impl DependencyGraph {
     pub fn insert(&mut self, from: Channel, output: PortNumber, lane: Lane) -> bool {
         let (first, ports) = self.behind[from.port_index()];
         assert!(output >= 1 && output <= ports, "the channel ends at a switch of {ports} ports");
-        self.touch(from);
-        self.touch(Channel::at(first as usize + usize::from(output) - 1, lane));
-        if self.row[from.index()] == NONE {
-            self.row[from.index()] = self.masks.len() as u32;
+        let row = &mut self.row[from.lane_index(self.behind.len())];
+        if *row == NONE {
+            *row = self.masks.len() as u32;
             self.masks.resize(self.masks.len() + usize::from(ports), 0);
         }
-        let mask = &mut self.masks[self.row[from.index()] as usize + usize::from(output) - 1];
-        let new = *mask >> lane & 1 == 0;
+        let mask = &mut self.masks[*row as usize + usize::from(output) - 1];
+        if *mask >> lane & 1 == 1 {
+            return false;
+        }
         *mask |= 1 << lane;
-        self.edges += u64::from(new);
-        new
+        self.edges += 1;
+        self.touch(from);
+        self.touch(Channel::at(first as usize + usize::from(output) - 1, lane));
+        true
     }
 
     /// Whether one channel waits for another.
@@ -81,7 +85,7 @@ impl DependencyGraph {
     /// What a channel waits for, in order of port and lane.
     pub fn successors(&self, from: Channel) -> impl Iterator<Item = Channel> + '_ {
         let (first, ports) = self.behind[from.port_index()];
-        let row = self.row[from.index()];
+        let row = self.row[from.lane_index(self.behind.len())];
         let ports = if row == NONE { 0 } else { usize::from(ports) };
         (0..ports).flat_map(move |port| {
             let mut mask = self.masks[row as usize + port];
@@ -97,7 +101,7 @@ impl DependencyGraph {
     /// A position is `port * 16 + lane`, from 0; `None` when there is no further successor.
     #[must_use]
     pub(crate) fn next_successor(&self, from: Channel, position: u32) -> Option<(Channel, u32)> {
-        let row = self.row[from.index()];
+        let row = self.row[from.lane_index(self.behind.len())];
         if row == NONE {
             return None;
         }

@@ -38,6 +38,13 @@ impl Channel {
         self.0 as usize
     }
 
+    /// The same with the channels of a lane side by side, in a fabric of so many ports: where few lanes are in
+    /// use, what is known of them is in few places of memory.
+    #[must_use]
+    pub(crate) fn lane_index(self, ports: usize) -> usize {
+        usize::from(self.lane()) * ports + self.port_index()
+    }
+
     /// The dense index of its port.
     #[must_use]
     pub fn port_index(self) -> usize {

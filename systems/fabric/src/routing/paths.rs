@@ -68,24 +68,14 @@ impl PortLoad {
         self.0[topology.port_index(switch, port)]
     }
 
-    /// The least used of some ports with what is behind them, the lowest number of several.
-    pub(crate) fn least(
-        &self,
-        topology: &Topology,
-        switch: SwitchId,
-        ports: impl Iterator<Item = (PortNumber, SwitchId, PortNumber)>,
-    ) -> Option<(PortNumber, SwitchId, PortNumber)> {
-        ports.min_by_key(|(port, ..)| (self.of(topology, switch, *port), *port))
+    /// What the port of a dense index carries.
+    pub(crate) fn at(&self, index: usize) -> u32 {
+        self.0[index]
     }
 
-    /// Counts so many more on a port.
-    pub(crate) fn add(
-        &mut self,
-        topology: &Topology,
-        (switch, port): (SwitchId, PortNumber),
-        more: u32,
-    ) {
-        self.0[topology.port_index(switch, port)] += more;
+    /// Counts so many more on the port of a dense index.
+    pub(crate) fn add(&mut self, index: usize, more: u32) {
+        self.0[index] += more;
     }
 
     /// The most that any port carries.

@@ -71,6 +71,7 @@ fn lanes_of(
 struct Explorer<'a> {
     transition: &'a Transition,
     mixed: Mixed,
+    /// The round in which a channel was seen, by [`Channel::lane_index`].
     seen: Vec<u32>,
     round: u32,
     stack: Vec<Channel>,
@@ -187,7 +188,8 @@ impl<'a> Explorer<'a> {
                     Some(from) => drop(self.mixed.graph.insert(from, output, lane)),
                     None => self.mixed.graph.touch(channel),
                 }
-                if std::mem::replace(&mut self.seen[channel.index()], self.round) != self.round {
+                let seen = &mut self.seen[channel.lane_index(transition.topology.port_count())];
+                if std::mem::replace(seen, self.round) != self.round {
                     self.stack.push(channel);
                 }
             }

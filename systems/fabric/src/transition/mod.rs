@@ -361,8 +361,8 @@ fn lid_map(
 /// The forwarding tables of one side in the union's numbers.
 fn forwarding(union: &Topology, fabric: &Fabric, map: &Map, alive_only: bool) -> Forwarding {
     let mut forwarding = Forwarding::new(union.switches().len(), union.top_lid());
-    for (from, to) in fabric.topology.switch_ids().zip(&map.switches) {
-        for (lid, place) in &map.lids {
+    for (lid, place) in &map.lids {
+        for (from, to) in fabric.topology.switch_ids().zip(&map.switches) {
             let port = fabric.tables.forwarding.get(from, *lid);
             let dead =
                 |port: PortNumber| port != 0 && fabric.topology.peer(from, port) == Peer::Nothing;
@@ -408,11 +408,11 @@ fn lanes(union: &Topology, fabric: &Fabric, map: &Map) -> LaneMap {
 }
 
 fn differences(union: &Topology, old: &Forwarding, new: &Forwarding) -> (u64, u64) {
-    let count = |switch| {
-        let lids = 0..=union.top_lid();
-        lids.filter(|lid| old.get(switch, *lid) != new.get(switch, *lid)).count() as u64
-    };
-    union.switch_ids().map(count).fold((0, 0), |(entries, switches), changed| {
-        (entries + changed, switches + u64::from(changed > 0))
-    })
+    let mut of_switch = vec![0u64; union.switches().len()];
+    for lid in 0..=union.top_lid() {
+        for switch in union.switch_ids() {
+            of_switch[switch.index()] += u64::from(old.get(switch, lid) != new.get(switch, lid));
+        }
+    }
+    (of_switch.iter().sum(), of_switch.iter().filter(|count| **count > 0).count() as u64)
 }

@@ -206,7 +206,8 @@ struct Edges<'a> {
     transition: &'a Transition,
     /// Hosts that stay, and the others.
     hosts: [Senders; 2],
-    /// For old and for new packets and each channel: the round in which they were seen there.
+    /// For old and for new packets and each channel, by [`Channel::lane_index`]: the round in which they were
+    /// seen there.
     seen: [Vec<u32>; 2],
     round: u32,
     found: Vec<Edge>,
@@ -357,7 +358,8 @@ impl<'a> Edges<'a> {
         if let Some(from) = from {
             self.found.push((from, channel));
         }
-        let seen = &mut self.seen[usize::from(new)][channel.index()];
+        let place = channel.lane_index(self.transition.topology.port_count());
+        let seen = &mut self.seen[usize::from(new)][place];
         if std::mem::replace(seen, self.round) != self.round {
             self.stack.push((channel, new));
         }

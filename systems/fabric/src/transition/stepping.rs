@@ -44,7 +44,7 @@ struct Stepping<'a> {
     senders: Senders,
     graph: DependencyGraph,
     lanes: u32,
-    /// For each channel the last walk that came through it.
+    /// For each channel the last walk that came through it, by [`Channel::lane_index`].
     walked: Vec<u64>,
     walk: u64,
     /// For each input the last round in which packets came in by it.
@@ -124,7 +124,8 @@ impl Stepping<'_> {
                 let (_, output) = topology.port_at(channel.port_index());
                 self.graph.insert(from, output, channel.lane());
             }
-            match std::mem::replace(&mut self.walked[channel.index()], self.walk) {
+            let walked = &mut self.walked[channel.lane_index(topology.port_count())];
+            match std::mem::replace(walked, self.walk) {
                 again if again == self.walk => return false,
                 known if known >= round => return true,
                 _ => {}
