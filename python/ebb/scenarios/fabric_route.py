@@ -36,6 +36,18 @@ class RouteFabric:
     off: list[str] | tuple[str, ...] | None = None
     root: str | None = None
     seed: int | None = None
-    with_: Literal["up-down", "dimension-order", "west-first", "layered", "nue", "min-hop"] | None = field(
-        default=None, metadata={"name": "with"}
-    )
+    with_: (
+        Literal[
+            "up-down",
+            "ftree",
+            "dfsssp",
+            "lash",
+            "torus-2qos",
+            "dimension-order",
+            "west-first",
+            "layered",
+            "nue",
+            "min-hop",
+        ]
+        | None
+    ) = field(default=None, metadata={"name": "with"})

@@ -156,6 +156,20 @@ class FabricPlan:
         | None
     ) = None
     power: FabricPlanPower | None = None
-    routing: Literal["up-down", "dimension-order", "west-first", "layered", "nue", "min-hop"] | None = None
+    routing: (
+        Literal[
+            "up-down",
+            "ftree",
+            "dfsssp",
+            "lash",
+            "torus-2qos",
+            "dimension-order",
+            "west-first",
+            "layered",
+            "nue",
+            "min-hop",
+        ]
+        | None
+    ) = None
     seed: int | None = None
     use_max: float | None = None

@@ -317,7 +317,21 @@ class FabricSim:
     power: FabricSimPower | None = None
     regulator: FabricSimRegulator | None = None
     root: str | None = None
-    routing: Literal["up-down", "dimension-order", "west-first", "layered", "nue", "min-hop"] | None = None
+    routing: (
+        Literal[
+            "up-down",
+            "ftree",
+            "dfsssp",
+            "lash",
+            "torus-2qos",
+            "dimension-order",
+            "west-first",
+            "layered",
+            "nue",
+            "min-hop",
+        ]
+        | None
+    ) = None
     schemes: (
         list[Literal["st", "st-drop", "sr-pda", "sr-la", "ds", "upr", "minimal", "unsynchronised"]]
         | tuple[Literal["st", "st-drop", "sr-pda", "sr-la", "ds", "upr", "minimal", "unsynchronised"], ...]

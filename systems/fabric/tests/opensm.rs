@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use ebb_system_fabric::format::{ibnetdiscover, ibsim, lfts, opensm as files, set};
 use ebb_system_fabric::routing::{self, Options};
-use ebb_system_fabric::topology::{Topology, grid, tree};
+use ebb_system_fabric::topology::{Shape, Topology, dragonfly, grid, tree};
 use ebb_system_fabric::{Fabric, Tables, check, transition};
 
 /// Starts ibsim, runs OpenSM once and asks for the topology. `$1` is the folder, `$2` the library
@@ -130,6 +130,81 @@ fn opensm_tables_are_judged() {
     let options = transition::Options::default();
     let change = transition::check_transition(&up_down, &min_hop, options).expect("one fabric");
     assert!(change.schemes.values().all(|scheme| !scheme.safe));
+}
+
+/// The most paths on a link between switches over the mean.
+fn unevenness(verdict: &check::Verdict) -> f64 {
+    verdict.load.paths_max as f64 / verdict.load.paths_mean
+}
+
+/// Each of OpenSM's engines beside ours of the same name on the same fabric.
+#[test]
+fn our_engines_are_as_even_as_opensms() {
+    let Some(library) = library() else { return };
+    let few = tree::Pods { pods: 4, leaves: 3, spines: 3, cores_per_spine: 2, hosts: 4 };
+    let whole = tree::Pods::of_radix(6).build().expect("a tree");
+    let lacking: Vec<_> = whole.links().step_by(17).take(3).collect();
+    let trees = [
+        tree::k_ary_n_tree(3, 3).expect("a tree"),
+        few.build().expect("a tree"),
+        whole.without(&lacking),
+        whole,
+    ];
+    let others = [
+        grid::torus(&[4, 4], 2).expect("a torus"),
+        grid::torus(&[5, 3], 1).expect("a torus"),
+        dragonfly::Dragonfly::balanced(2).build().expect("a dragonfly"),
+    ];
+    let on = |name: &'static str, fabrics: &[Topology], limit: f64| {
+        fabrics.iter().map(|it| (name, it.clone(), limit)).collect::<Vec<_>>()
+    };
+    // Three paths more on the most crowded link of the tree that lacks links.
+    let cases = [
+        on("ftree", &trees, 1.0),
+        on("dfsssp", &trees[1..2], 1.0),
+        on("dfsssp", &trees[2..3], 1.04),
+        on("dfsssp", &trees[3..], 1.0),
+        on("dfsssp", &others, 1.0),
+        on("lash", &others, 1.0),
+        on("torus-2qos", &others[..2], 1.0),
+    ];
+    for (number, (name, topology, limit)) in cases.concat().into_iter().enumerate() {
+        let folder = simulated(&topology);
+        let (dims, engine) = match topology.shape() {
+            Shape::Grid { dims, .. } if name == "torus-2qos" => (dims.clone(), "torus-2QoS"),
+            _ => (vec![1, 1], name),
+        };
+        let seed = format!(
+            "torus {} {} 1\nxp_link 0x200000 0x200001\nyp_link 0x200000 {:#x}\n",
+            dims[0],
+            dims[1],
+            0x20_0000 + dims[0]
+        );
+        std::fs::write(folder.path().join("torus.conf"), seed).expect("written");
+        let arguments = ["-R", engine, "--torus_config", "torus.conf", "-Q"];
+        let theirs =
+            opensm(folder.path(), &library, &arguments[..if name == engine { 2 } else { 5 }]);
+        let log = std::fs::read_to_string(folder.path().join("opensm.log")).expect("a log");
+        let function = routing::by_name(name).expect("a function");
+        let options = Options::default();
+        // What is read from files is not known to be a torus.
+        let fabric = if name == engine { &theirs.topology } else { &topology };
+        let (_, ours) = routing::route(function, fabric, &options).expect("sound");
+        // Levels are not in its tables, and do not move paths.
+        let theirs = check::check(&theirs.topology, &theirs.tables);
+        assert!(theirs.reachable, "{name}: {log}");
+        println!(
+            "{:?} {:?}",
+            (ours.load, ours.paths.hops_mean),
+            (theirs.load, theirs.paths.hops_mean)
+        );
+        let (ours, theirs) = (unevenness(&ours), unevenness(&theirs));
+        println!("{name} on fabric {number}: {ours:.3} ours, {theirs:.3} OpenSM's");
+        assert!(
+            ours <= theirs * limit,
+            "{name} on fabric {number}: {ours} ours, {theirs} OpenSM's"
+        );
+    }
 }
 
 /// Addresses and roots that we write are those that it gives out and routes by.

@@ -55,7 +55,7 @@ impl Routing for DimensionOrder {
             }
         }
         if *wrap {
-            tables.levels = datelines(topology, dims);
+            tables.levels = datelines(topology, dims, true);
             tables.lanes = lanes(topology, dims.len());
         }
         Ok(tables)
@@ -63,7 +63,7 @@ impl Routing for DimensionOrder {
 }
 
 /// The shorter way round; half way round it alternates with the destination.
-fn goes_up(here: u32, there: u32, size: u32, wrap: bool) -> bool {
+pub(super) fn goes_up(here: u32, there: u32, size: u32, wrap: bool) -> bool {
     if !wrap {
         return there > here;
     }
@@ -75,7 +75,8 @@ fn goes_up(here: u32, there: u32, size: u32, wrap: bool) -> bool {
     }
 }
 
-fn datelines(topology: &Topology, dims: &[u32]) -> ServiceLevels {
+/// The level of each pair: a bit for each dimension, whether the shortest path crosses the ends of its ring.
+pub(super) fn datelines(topology: &Topology, dims: &[u32], wrap: bool) -> ServiceLevels {
     let mut levels = ServiceLevels::new(topology.hosts().len(), topology.top_lid());
     for source in topology.host_ids() {
         let here = coordinates(dims, topology.host(source).switch);
@@ -83,7 +84,7 @@ fn datelines(topology: &Topology, dims: &[u32]) -> ServiceLevels {
             let there = coordinates(dims, host.switch);
             let crosses = |dim: usize| {
                 let (here, there) = (here[dim], there[dim]);
-                here != there && goes_up(here, there, dims[dim], true) == (here > there)
+                wrap && here != there && goes_up(here, there, dims[dim], true) == (here > there)
             };
             let level = (0..dims.len()).filter(|dim| crosses(*dim)).map(|dim| 1 << dim).sum();
             host.lids().for_each(|lid| levels.add(source, lid, level));

@@ -6,13 +6,17 @@
 //! made too: subnet managers need them, data does not use them. [`keep`] changes given tables as little as links
 //! that go off demand, whatever function made them.
 
+pub mod dfsssp;
 pub mod dimension_order;
+pub mod ftree;
 pub mod given;
 pub mod keep;
+pub mod lash;
 pub mod layered;
 pub mod min_hop;
 pub mod nue;
 mod paths;
+pub mod torus_2qos;
 pub mod up_down;
 pub mod west_first;
 
@@ -109,8 +113,12 @@ pub trait Routing: Sync {
 }
 
 /// Every routing function.
-pub const ALL: [&dyn Routing; 6] = [
+pub const ALL: [&dyn Routing; 10] = [
     &up_down::UpDown,
+    &ftree::Ftree,
+    &dfsssp::Dfsssp,
+    &lash::Lash,
+    &torus_2qos::Torus2Qos,
     &dimension_order::DimensionOrder,
     &west_first::WestFirst,
     &layered::Layered,

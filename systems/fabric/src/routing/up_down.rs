@@ -88,7 +88,7 @@ pub(crate) fn rank_from_root(topology: &Topology, root: SwitchId) -> Vec<u32> {
 }
 
 /// A total order: by height, then the lower number is higher.
-fn ranks(topology: &Topology, height: impl Fn(SwitchId) -> u32) -> Vec<u32> {
+pub(super) fn ranks(topology: &Topology, height: impl Fn(SwitchId) -> u32) -> Vec<u32> {
     let mut order: Vec<SwitchId> = topology.switch_ids().collect();
     order.sort_by_key(|switch| (height(*switch), std::cmp::Reverse(*switch)));
     let mut rank = vec![0; order.len()];
@@ -112,7 +112,7 @@ fn around(topology: &Topology, root: SwitchId) -> Proposal {
 
 /// What makes a port used when another is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Count {
+pub(super) enum Count {
     /// Paths of hosts that cross it.
     Paths,
     /// Addresses of hosts that a switch reaches through it.
@@ -122,16 +122,16 @@ enum Count {
 }
 
 /// How much ports carry.
-struct Loads {
+pub(super) struct Loads {
     count: Count,
     /// What ports are chosen by.
-    used: PortLoad,
+    pub(super) used: PortLoad,
     /// Paths that cross them.
     paths: PortLoad,
 }
 
 impl Loads {
-    fn new(topology: &Topology, count: Count) -> Loads {
+    pub(super) fn new(topology: &Topology, count: Count) -> Loads {
         Loads { count, used: PortLoad::new(topology), paths: PortLoad::new(topology) }
     }
 }
@@ -167,11 +167,11 @@ fn proposal(topology: &Topology, rank: &[u32], count: Count) -> Proposal {
         if target.port == 0 {
             let all = count == Count::AllAddresses;
             let load = if all { &mut load } else { &mut management };
-            way.lead(&hosts, &mut tables, load, target);
+            way.lead(&hosts, &mut tables, load, target, None);
             fill_shortest(topology, &mut tables.forwarding, &mut load.used, target);
         } else {
             lost += topology.switch_ids().filter(far).count();
-            hops += way.lead(&hosts, &mut tables, &mut load, target);
+            hops += way.lead(&hosts, &mut tables, &mut load, target, None);
         }
         ways = Some((switch, way));
     }
@@ -179,9 +179,9 @@ fn proposal(topology: &Topology, rank: &[u32], count: Count) -> Proposal {
 }
 
 /// The shortest legal ways from every switch to one.
-struct Ways {
+pub(super) struct Ways {
     /// Links down only; [`FAR`] where that does not lead there.
-    down: Vec<u32>,
+    pub(super) down: Vec<u32>,
     /// Links of the way that is taken.
     distance: Vec<u32>,
     /// Switches that have a way, the farthest first, with the end of their part of `ports`.
@@ -194,7 +194,12 @@ struct Ways {
 impl Ways {
     /// A switch that can reach it by going down only does so, since packets may have come down to it;
     /// the others go up.
-    fn to(topology: &Topology, rank: &[u32], descending: &[SwitchId], end: SwitchId) -> Ways {
+    pub(super) fn to(
+        topology: &Topology,
+        rank: &[u32],
+        descending: &[SwitchId],
+        end: SwitchId,
+    ) -> Ways {
         let mut down = vec![FAR; rank.len()];
         down[end.index()] = 0;
         let mut queue = std::collections::VecDeque::from([end]);
@@ -246,9 +251,27 @@ impl Ways {
         }
     }
 
-    /// Makes the entries for an address of the switch, and gives the links that all hosts' packets to it
-    /// cross. Paths gather from the farthest switches on, and every switch knows how many come through it.
-    fn lead(&self, hosts: &[u32], tables: &mut Tables, load: &mut Loads, target: Target) -> u64 {
+    /// Switches that have a way, the nearest first, each with the switches that its shortest legal ways lead to.
+    pub(super) fn nearest_first(
+        &self,
+    ) -> impl Iterator<Item = (SwitchId, impl Iterator<Item = SwitchId>)> {
+        (0..self.farthest_first.len()).rev().map(|place| {
+            let (switch, end) = self.farthest_first[place];
+            let first = place.checked_sub(1).map_or(0, |before| self.farthest_first[before].1);
+            (switch, self.ports[first..end].iter().map(|(_, _, next)| *next))
+        })
+    }
+
+    /// Makes the entries for an address of the switch, over switches that are preferred where there are such,
+    /// and gives the links that all hosts' packets to it cross. Paths gather from the farthest switches on, and every switch knows how many come through it.
+    pub(super) fn lead(
+        &self,
+        hosts: &[u32],
+        tables: &mut Tables,
+        load: &mut Loads,
+        target: Target,
+        preferred: Option<&[bool]>,
+    ) -> u64 {
         let mut paths = hosts.to_vec();
         let (mut hops, mut first) = (0, 0);
         for &(switch, end) in &self.farthest_first {
@@ -259,7 +282,11 @@ impl Ways {
             }
             let through = paths[switch.index()];
             // The lowest number of several, since they are in order.
-            let chosen = ports.iter().min_by_key(|(_, index, _)| load.used.at(*index));
+            let used = |way: &&(_, usize, _)| load.used.at(way.1);
+            let first = preferred.and_then(|it| {
+                ports.iter().filter(|(_, _, next)| it[next.index()]).min_by_key(used)
+            });
+            let chosen = first.or_else(|| ports.iter().min_by_key(used));
             if let Some(&(port, index, next)) = chosen {
                 let more = if load.count == Count::Paths { through } else { 1 };
                 load.used.add(index, more);
