@@ -229,9 +229,71 @@ impl<'a> Descent<'a> {
 #[cfg(test)]
 mod tests {
     use ebb_scenario::Silent;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::schedulers::ALL;
+
+    /// The most, in units, that days of whole lengths serve of what is `left`, every set of days tried:
+    /// for each permutation in turn every length of its day, or none.
+    fn most_by_trying_all(
+        permutations: &[Vec<usize>],
+        left: &mut [u32],
+        window: u32,
+        night: u32,
+    ) -> u32 {
+        let Some((matching, others)) = permutations.split_first() else { return 0 };
+        let mut most = most_by_trying_all(others, left, window, night);
+        let ports = matching.len();
+        for length in 1..=window.saturating_sub(night) {
+            let before = left.to_vec();
+            for (from, to) in matching.iter().enumerate() {
+                let pair = &mut left[from * ports + to];
+                *pair -= length.min(*pair);
+            }
+            let served = before.iter().sum::<u32>() - left.iter().sum::<u32>();
+            let rest = most_by_trying_all(others, left, window - night - length, night);
+            most = most.max(served + rest);
+            left.copy_from_slice(&before);
+        }
+        most
+    }
+
+    fn permutations(ports: usize) -> Vec<Vec<usize>> {
+        let shorter = if ports == 0 { return vec![Vec::new()] } else { permutations(ports - 1) };
+        let longer = |short: &Vec<usize>| {
+            let short = short.clone();
+            (0..ports).map(move |place| {
+                let mut long = short.clone();
+                long.insert(place, ports - 1);
+                long
+            })
+        };
+        shorter.iter().flat_map(longer).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        #[test]
+        fn no_schedule_at_all_is_above_the_bound(
+            ports in 2usize..=4,
+            draws in proptest::collection::vec(prop_oneof![Just(0u32), 1..9u32], 16),
+            night in 1..4u32,
+        ) {
+            let units = if ports == 4 { 7 } else { 12 };
+            let mut amounts = draws[..ports * ports].to_vec();
+            prop_assume!(amounts.iter().any(|amount| *amount > 0));
+            let total: u32 = amounts.iter().sum();
+            let part = |amount: &u32| f64::from(*amount) / f64::from(units);
+            let demand = Demand::new(ports, amounts.iter().map(part).collect()).expect("a demand");
+            let window = Window { length: 1.0, delta: part(&night) };
+            let found = bound(&demand, window, &Silent).expect("not stopped");
+            let most = most_by_trying_all(&permutations(ports), &mut amounts, units, night);
+            let served = f64::from(most) / f64::from(total);
+            prop_assert!(served <= found.served + 1e-9, "{served} above {found:?}");
+        }
+    }
 
     #[test]
     fn no_scheduler_of_circuits_is_above_the_bound_and_eclipse_is_near() {
