@@ -130,38 +130,58 @@ impl<'a> Trunks<'a> {
 mod tests {
     use super::*;
     use crate::routing::{route, up_down::UpDown};
-    use crate::topology::{HostId, Peer, grid, tree};
+    use crate::topology::{Builder, Peer, grid, tree};
     use proptest::prelude::*;
 
-    /// The most flows on a link between switches when each host sends to the one `shift` further on.
-    fn most_of_shift(topology: &Topology, tables: &Tables, shift: usize) -> u32 {
-        let mut flows = vec![0; topology.port_count()];
-        let count = topology.hosts().len();
-        for source in 0..count {
-            let to = topology.hosts()[(source + shift) % count].lid;
-            let path = crate::walk::path(topology, tables, HostId(source as u32), to, 0);
-            for channel in path.expect("a way") {
-                if matches!(topology.peer_at(channel.port_index()), Peer::Switch(..)) {
-                    flows[channel.port_index()] += 1;
+    /// The most flows on a link between switches when each host sends to the one some number further on, leaf
+    /// by leaf; for every such number.
+    fn most_of_shifts(topology: &Topology, tables: &Tables) -> Option<u32> {
+        let height = levels(topology).expect("a tree");
+        let leaves = in_order(topology, &height);
+        let hosts: Vec<_> = leaves.iter().flat_map(|leaf| topology.hosts_on(*leaf)).collect();
+        let most = |shift: usize| {
+            let mut flows = vec![0; topology.port_count()];
+            for (place, source) in hosts.iter().enumerate() {
+                let to = topology.host(hosts[(place + shift) % hosts.len()]).lid;
+                let path = crate::walk::path(topology, tables, *source, to, 0).expect("a way");
+                for port in path.iter().map(|channel| channel.port_index()) {
+                    flows[port] += u32::from(matches!(topology.peer_at(port), Peer::Switch(..)));
                 }
             }
+            flows.into_iter().max().unwrap_or(0)
+        };
+        (1..hosts.len()).map(most).max()
+    }
+
+    /// The same fabric with its switches in another order, as they are found in a real one.
+    fn scrambled(topology: &Topology) -> Topology {
+        let mut builder = Builder::new();
+        let mut order: Vec<SwitchId> = topology.switch_ids().collect();
+        order.sort_by_key(|at| (at.0.wrapping_mul(2_654_435_761), *at));
+        let mut place = vec![SwitchId(0); order.len()];
+        for at in order {
+            place[at.index()] = builder.plain_switch(topology.switch(at).ports);
         }
-        flows.into_iter().max().unwrap_or(0)
+        for link in topology.links() {
+            let end = |(at, port): (SwitchId, u8)| (place[at.index()], port);
+            builder.cable(end(link.a), end(link.b)).expect("free ports");
+        }
+        for host in topology.hosts() {
+            builder.plain_host(place[host.switch.index()], host.port).expect("a free port");
+        }
+        builder.finish().expect("a fabric")
     }
 
     #[test]
     fn shifts_collide_nowhere_in_full_trees() {
         let trees = [tree::k_ary_n_tree(3, 3), tree::Pods::of_radix(6).build()];
-        for topology in trees {
-            let topology = topology.expect("a tree");
+        for topology in trees.into_iter().map(|tree| scrambled(&tree.expect("a tree"))) {
             let (tables, verdict) = route(&Ftree, &topology, &Options::default()).expect("sound");
             // What a leaf's hosts send and get, on as many links as it has hosts.
-            let (all, on_leaf) = (topology.hosts().len(), topology.hosts_on(SwitchId(0)).count());
+            let leaf = topology.hosts()[0].switch;
+            let (all, on_leaf) = (topology.hosts().len(), topology.hosts_on(leaf).count());
             assert_eq!(verdict.load.paths_max, (all - on_leaf) as u64, "{:?}", verdict.load);
-            let most = (1..topology.hosts().len())
-                .map(|shift| most_of_shift(&topology, &tables, shift))
-                .max();
-            assert_eq!(most, Some(1));
+            assert_eq!(most_of_shifts(&topology, &tables), Some(1));
         }
     }
 
