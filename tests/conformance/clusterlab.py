@@ -128,7 +128,7 @@ class ClusterLab(Lab):
         for number in range(BALANCERS):
             text += (f'[[member]]\nname = "m{number}"\nleader = true\n'
                      f'socket = "{self.directory}/m{number}.sock"\n'
-                     f'[member.balancer]\noutside = [{ends["out"]}]\ninside = [{ends["seg"]}]\n')
+                     f'[member.balancer]\nworkers = {number + 1}\noutside = [{ends["out"]}]\ninside = [{ends["seg"]}]\n')
         text += f'[[member]]\nname = "keeper"\nsocket = "{self.directory}/keeper.sock"\n'
         for number in range(BACK_ENDS):
             inside = self._inside(ebb, number)

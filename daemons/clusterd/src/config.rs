@@ -299,10 +299,14 @@ pub struct BalancerConfig {
     pub outside: Vec<String>,
     /// To the segments, by side.
     pub inside: Vec<String>,
-    /// The CPU that its thread is bound to.
+    /// Threads that forward, each with queues of its own; flows are spread over them.
+    #[serde(default = "one")]
+    #[schema(least = 1, most = 32)]
+    pub workers: usize,
+    /// The CPU that its first thread is bound to, and the others to those after it.
     #[serde(default)]
     pub cpu: Option<usize>,
-    /// How its thread runs.
+    /// How its threads run.
     #[serde(default)]
     pub threads: Threads,
 }
@@ -394,6 +398,9 @@ fn root() -> PathBuf {
 }
 fn socket() -> PathBuf {
     "/run/ebb/cluster.sock".into()
+}
+fn one() -> usize {
+    1
 }
 fn capacity() -> f64 {
     1e6

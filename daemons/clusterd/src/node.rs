@@ -278,13 +278,14 @@ impl Node {
                 session: session()?,
             };
             let threads = &options.threads;
-            let options =
-                RunnerOptions { cpu: options.cpu, probing: config.probing(), authentication };
+            let (workers, cpu, probing) = (options.workers, options.cpu, config.probing());
+            let options = RunnerOptions { workers, cpu, probing, authentication };
             let here = Namespace::current()?;
             let handle = BalancerHandle::start(&here, config.topology(&member), options);
             let handle = Arc::new(handle.with_context(|| path.display().to_string())?);
             if !threads.is_free() {
-                let placed = named("ebb-balancer").and_then(|thread| threads.apply(&[thread]));
+                let ours = handle.thread_names().map(named).collect::<Result<Vec<u32>>>();
+                let placed = ours.and_then(|ours| threads.apply(&ours));
                 placed.with_context(|| path.display().to_string())?;
             }
             let access = stores.access();

@@ -1,7 +1,5 @@
 //! What a member of a cluster shows of itself and of the whole.
 
-use std::collections::BTreeMap;
-
 use ebb_cluster::{Power, Snapshot};
 use serde::{Deserialize, Serialize};
 
@@ -207,10 +205,8 @@ impl ClusterStatus {
             deaths: said.found.iter().filter(|found| found.dead).count() as u64,
             links: said.links.clone(),
         });
-        let slots: &BTreeMap<String, usize> = &said.shares;
         for back_end in &mut self.back_ends {
-            let share = slots.get(&back_end.name).copied().unwrap_or(0);
-            back_end.share = share as f64 / ebb_cluster::SLOTS as f64;
+            back_end.share = said.shares.get(&back_end.name).copied().unwrap_or(0.0);
         }
     }
 }

@@ -24,10 +24,8 @@ use super::topology::{Mac, Topology};
 const RING_LEN_MAX: u32 = 2048;
 /// And at least: a batch.
 const RING_LEN_MIN: u32 = 64;
-/// Frames for the queues of one interface at most; with more queues each gets shorter rings.
-const LINK_FRAMES_MAX: u32 = 16 * RING_LEN_MAX;
-/// A queue's frames are in the ring that it receives into and in the one that it receives from.
-const FRAMES_PER_PLACE: u32 = 2;
+/// Queues of one interface with the longest rings at most; with more queues each gets shorter ones.
+const LONGEST_MAX: u32 = 8;
 /// Between two looks at the interfaces where other balancers take over, and where there are none.
 const LOOK_EVERY: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
 /// Between two looks at how many queues they have.
@@ -63,7 +61,7 @@ impl fmt::Display for LinkStatus {
     }
 }
 
-/// What the thread that forwards is to do.
+/// What a thread that forwards is to do.
 pub enum Order {
     /// Use this link.
     Attach(usize, Link),
@@ -118,8 +116,8 @@ struct Kept {
     /// Frames that were laid out for its queues.
     frames: u32,
     attachment: Attachment,
-    /// It is to be closed, and that has not been answered yet.
-    closing: bool,
+    /// Workers that were told to close it and have not answered yet.
+    closing: usize,
     interface: Option<Interface>,
     /// Where the XDP program does not see VLAN tags: tells when tagged frames come.
     tags: Option<TagWatch>,
@@ -133,22 +131,27 @@ pub struct Links {
     umem: Arc<Umem>,
     requests: Requests,
     board: Arc<Board>,
-    orders: Sender<Order>,
+    /// To each worker.
+    orders: Vec<Sender<Order>>,
     several: bool,
     counted: Time,
 }
 
-/// The longest rings for so many queues and frames.
-fn ring_len(queues: u32, frames: u32) -> Option<u32> {
-    let fits =
-        |len: &u32| u64::from(queues) * u64::from(len * FRAMES_PER_PLACE) <= u64::from(frames);
+/// Rings that a queue's frames are in: the one that it receives into, and the one that each worker receives from.
+fn rings(workers: usize) -> u32 {
+    1 + workers as u32
+}
+
+/// The longest rings for so many queues, each with so many of them, and frames.
+fn ring_len((queues, rings): (u32, u32), frames: u32) -> Option<u32> {
+    let fits = |len: &u32| u64::from(queues) * u64::from(len * rings) <= u64::from(frames);
     let halves = std::iter::successors(Some(RING_LEN_MAX), |len| Some(len / 2));
     halves.take_while(|len| *len >= RING_LEN_MIN).find(fits)
 }
 
-/// Frames for so many queues.
-fn frames_for(queues: u32) -> u32 {
-    (queues * RING_LEN_MAX * FRAMES_PER_PLACE).min(LINK_FRAMES_MAX)
+/// Frames for so many queues, each with so many rings.
+fn frames_for((queues, rings): (u32, u32)) -> u32 {
+    queues.min(LONGEST_MAX) * RING_LEN_MAX * rings
 }
 
 /// Receive queues of an interface, if it is there.
@@ -160,9 +163,10 @@ fn queues_of(name: &str) -> Option<u32> {
 
 /// Frames for each link of a balancer, outside 0, inside 0, outside 1, ...: what is not there may come with
 /// a queue for each CPU.
-pub fn frames(topology: &Topology) -> Vec<u32> {
+pub fn frames(topology: &Topology, workers: usize) -> Vec<u32> {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    names(topology).map(|name| frames_for(queues_of(name).unwrap_or(cpus))).collect()
+    let all = names(topology).map(|name| queues_of(name).unwrap_or(cpus));
+    all.map(|queues| frames_for((queues, rings(workers)))).collect()
 }
 
 fn names(topology: &Topology) -> impl Iterator<Item = &String> {
@@ -179,7 +183,7 @@ impl Links {
         frames: &[u32],
         umem: &Arc<Umem>,
         board: &Arc<Board>,
-        orders: Sender<Order>,
+        orders: Vec<Sender<Order>>,
     ) -> Result<Links> {
         let macs = topology.sides.iter().flat_map(|side| [Some(side.macs.clone()), None]);
         let kept = |((name, macs), frames): ((&String, _), &u32)| Kept {
@@ -187,7 +191,7 @@ impl Links {
             macs,
             frames: *frames,
             attachment: Attachment::default(),
-            closing: false,
+            closing: 0,
             interface: None,
             tags: None,
             why: None,
@@ -221,11 +225,7 @@ impl Links {
             show(self.status());
             std::thread::sleep(LOOK_EVERY[usize::from(!self.several)]);
             for closed in closed.try_iter() {
-                let (Closed::Ordered(number) | Closed::Lost(number)) = closed;
-                let kept = &mut self.kept[number];
-                kept.closing &= matches!(closed, Closed::Lost(_));
-                kept.attachment.closed();
-                kept.interface = None;
+                self.note_closed(closed);
             }
             let now = monotonic();
             let counts = now.since(self.counted) >= COUNT_EVERY;
@@ -283,13 +283,11 @@ impl Links {
         let changed = |interface: &Interface| interface.queues_changed().unwrap_or(false);
         let stale = counts && kept.interface.as_ref().is_some_and(changed);
         match kept.attachment.look(monotonic(), named, opened, stale) {
-            _ if kept.closing => {}
-            Some(Step::Close) => {
-                kept.closing = true;
-                _ = self.orders.send(Order::Detach(number));
-            }
+            _ if kept.closing > 0 => {}
+            Some(Step::Close) => self.close(number),
             Some(Step::Open) => {
-                let (interface, tags, link) = match open_link(kept, &self.umem) {
+                let opened = open_link(kept, &self.umem, self.orders.len());
+                let (interface, tags, links) = match opened {
                     Ok(open) => open,
                     // Gone or down between the look and the opening.
                     Err(error) if is_absent(&error) => return Ok(()),
@@ -297,11 +295,33 @@ impl Links {
                 };
                 kept.attachment.opened(interface.index());
                 (kept.interface, kept.tags, kept.why) = (Some(interface), tags, None);
-                _ = self.orders.send(Order::Attach(number, link));
+                for (orders, link) in self.orders.iter().zip(links) {
+                    _ = orders.send(Order::Attach(number, link));
+                }
             }
             None => {}
         }
         Ok(())
+    }
+
+    /// Has all workers close a link.
+    fn close(&mut self, number: usize) {
+        self.kept[number].closing = self.orders.len();
+        self.orders.iter().for_each(|orders| _ = orders.send(Order::Detach(number)));
+    }
+
+    fn note_closed(&mut self, closed: Closed) {
+        let kept = match closed {
+            // What one has lost the others close.
+            Closed::Lost(number) if self.kept[number].closing == 0 => return self.close(number),
+            Closed::Lost(_) => return,
+            Closed::Ordered(number) => &mut self.kept[number],
+        };
+        kept.closing -= 1;
+        if kept.closing == 0 {
+            kept.attachment.closed();
+            kept.interface = None;
+        }
     }
 
     /// Shows how the links are, and says what has changed.
@@ -369,18 +389,21 @@ fn leave_to_kernel(interface: &mut Interface) -> Result<()> {
     Ok(interface.set_macs(&[])?)
 }
 
-fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Option<TagWatch>, Link)> {
+/// An open interface, what tells of VLAN tags on it, and the link of each worker.
+type OpenLink = (Interface, Option<TagWatch>, Vec<Link>);
+
+fn open_link(kept: &Kept, umem: &Arc<Umem>, workers: usize) -> Result<OpenLink> {
     let name = &kept.name;
     let queues = queues_of(name).unwrap_or(1);
-    let Some(ring_len) = ring_len(queues, kept.frames) else {
-        let most = kept.frames / (RING_LEN_MIN * FRAMES_PER_PLACE);
+    let Some(ring_len) = ring_len((queues, rings(workers)), kept.frames) else {
+        let most = kept.frames / (RING_LEN_MIN * rings(workers));
         bail!(
             "interface {name} has {queues} receive queues, but the balancer has memory for {most} \
             at most: run `ethtool -L {name} combined {most}`, or restart the balancer if the \
             interface had fewer queues before"
         );
     };
-    let form = InterfaceOptions::new(name, 1, Form::Steer);
+    let form = InterfaceOptions::new(name, workers as u32, Form::Steer);
     let options = InterfaceOptions { ring_len, queues: Some(queues), ..form };
     let mut interface = Interface::open(umem, &options)?;
     match &kept.macs {
@@ -392,14 +415,19 @@ fn open_link(kept: &Kept, umem: &Arc<Umem>) -> Result<(Interface, Option<TagWatc
         true => None,
         false => Some(TagWatch::open(interface.index()).context("cannot watch for VLAN tags")?),
     };
-    let port = interface.take_ports().pop().context("interface without a port for the worker")?;
+    if let Some(mut table) = interface.steer_table() {
+        table.rewrite(&std::array::from_fn(|entry| (entry % workers) as u8))?;
+    }
     let rest =
         PacketSocket::open(name).with_context(|| format!("{name}: cannot open a raw socket"))?;
     ensure!(
         interface.unserved_queues() == 0,
         "the number of queues of interface {name} changed meanwhile"
     );
-    Ok((interface, tags, Link { port: Box::new(port), rest: Some(rest) }))
+    let mut rest = Some(rest);
+    let link = |port| Link { port: Box::new(port), rest: rest.take() };
+    let links = interface.take_ports().into_iter().map(link).collect();
+    Ok((interface, tags, links))
 }
 
 #[cfg(test)]
@@ -408,14 +436,19 @@ mod tests {
 
     #[test]
     fn all_queues_have_frames_and_more_queues_shorter_rings() {
-        let len = |queues| ring_len(queues, frames_for(queues));
-        assert_eq!([1, 4, 8, 16, 64, 256].map(len), [2048, 2048, 2048, 1024, 256, 64].map(Some));
-        assert_eq!(len(257), None, "that is refused");
-        for queues in 1..=256 {
-            let taken = queues * FRAMES_PER_PLACE * len(queues).expect("rings");
-            assert!(taken <= frames_for(queues) && frames_for(queues) <= LINK_FRAMES_MAX);
+        for rings in [1, 2, 8].map(rings) {
+            let len = |queues| ring_len((queues, rings), frames_for((queues, rings)));
+            assert_eq!(
+                [1, 4, 8, 16, 64, 256].map(len),
+                [2048, 2048, 2048, 1024, 256, 64].map(Some)
+            );
+            assert_eq!(len(257), None, "that is refused");
+            for queues in 1..=256 {
+                let taken = queues * rings * len(queues).expect("rings");
+                assert!(taken <= frames_for((queues, rings)));
+            }
         }
         // Laid out for two queues, found with 32.
-        assert_eq!(ring_len(32, frames_for(2)), Some(128));
+        assert_eq!(ring_len((32, rings(1)), frames_for((2, rings(1)))), Some(128));
     }
 }

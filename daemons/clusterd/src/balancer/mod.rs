@@ -12,11 +12,14 @@ mod runner;
 mod tests;
 mod topology;
 mod words;
+mod workers;
 
 pub use frame::AddressSet;
 pub use links::LinkStatus;
 pub use peers::Peers;
 pub use plane::{Counters, Found, Link, Plane, Probing};
-pub use runner::{BalancerHandle, BalancerStatus, RunnerOptions};
+pub use probe::Seal;
+pub use runner::{BalancerHandle, BalancerStatus, RunnerOptions, WORKERS_MAX};
 pub use topology::{BackEnd, Mac, Side, Topology};
 pub use words::{PeerAuthentication, Unread, Words, Writing};
+pub use workers::Worker;

@@ -1,5 +1,6 @@
-//! The balancer's forwarding: one thread, all links, frames rewritten where they lie.
+//! A worker's forwarding: one thread, its queues of all links, frames rewritten where they lie.
 
+mod counters;
 mod health;
 mod local;
 mod spread;
@@ -20,7 +21,10 @@ use super::peers::Peers;
 use super::probe::Seal;
 use super::topology::Topology;
 use super::words::PeerAuthentication;
+use super::workers::{Post, Worker, is_talk};
 use health::{Drain, Watched};
+
+pub use counters::Counters;
 use spread::Asked;
 
 /// Frames that wait for a link at most; more are lost, as in a full queue of a switch.
@@ -59,44 +63,6 @@ pub struct Link {
     pub port: Box<dyn Port>,
     /// ARP, neighbour discovery, groups, odd packets; `None` where the port gets everything.
     pub rest: Option<PacketSocket>,
-}
-
-/// What the forwarding counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Counters {
-    /// Packets that were sent to back-ends by their flow.
-    pub balanced: u64,
-    /// Their bytes.
-    pub balanced_bytes: u64,
-    /// Packets that went out to the world.
-    pub returned: u64,
-    /// Packets that had no back-end to go to.
-    pub homeless: u64,
-    /// Frames that found a link's queue full.
-    pub overrun: u64,
-    /// Frames whose link was down or not there.
-    #[serde(default)]
-    pub link_down: u64,
-    /// Frames that were not for the cluster.
-    pub ignored: u64,
-    /// Packets that were held back while their flow moved.
-    pub held: u64,
-    /// Drains that ended in order.
-    pub drains: u64,
-    /// Drains that ended without their marker: packets may have changed their order.
-    pub drains_cut: u64,
-    /// Packets that looked like answers to probes, and were none: made up, too late, or once too often.
-    #[serde(default)]
-    pub probes_refused: u64,
-    /// Messages in which somebody else claimed an address of the cluster.
-    #[serde(default)]
-    pub claims: u64,
-    /// Slots that left a back-end because it was nearly full while another had room.
-    #[serde(default)]
-    pub relieved: u64,
-    /// Times that the cluster's addresses were announced on a side.
-    #[serde(default)]
-    pub announcements: u64,
 }
 
 /// Something that happened to a back-end, for the record.
@@ -145,6 +111,7 @@ struct Talk {
 /// The forwarding.
 pub struct Plane {
     topology: Topology,
+    worker: Worker,
     logic: Balancer,
     /// Outside and inside of each side, in turn.
     places: Vec<LinkQueue>,
@@ -176,6 +143,7 @@ impl Plane {
     /// One without links.
     pub fn new(
         topology: Topology,
+        worker: Worker,
         pool: Pool,
         (probing, authentication): (Probing, &PeerAuthentication),
         seal: Seal,
@@ -191,6 +159,7 @@ impl Plane {
             carried: vec![0; topology.back_ends.len()],
             talks: (0..sides).map(|_| Talk::default()).collect(),
             topology,
+            worker,
             pool,
             incoming: Batch::new(),
             moving: vec![0; ebb_cluster::SLOTS],
@@ -285,7 +254,7 @@ impl Plane {
     /// Receives, forwards and sends once; returns how many frames there were. A link that fails is left
     /// out; the others go on.
     pub fn turn(&mut self, now: Time) -> usize {
-        let mut frames = 0;
+        let mut frames = self.take_posts(now);
         let rest = now.since(self.rest_at) >= REST_EVERY;
         if rest {
             self.rest_at = now;
@@ -297,6 +266,19 @@ impl Plane {
             self.send(link);
         }
         frames
+    }
+
+    /// Does what other workers have handed over; returns how much it was.
+    fn take_posts(&mut self, now: Time) -> usize {
+        let mut posts = 0;
+        while let Some(post) = self.worker.take() {
+            posts += 1;
+            match post {
+                Post::Frame(number, packet) => self.sort(number, packet, now),
+                Post::Host(side, host) => self.peers.saw(side, host, now),
+            }
+        }
+        posts
     }
 
     fn send(&mut self, number: usize) {
@@ -354,13 +336,7 @@ impl Plane {
             if packet.flags & Packet::UNFINISHED != 0 {
                 ebb_wire::finish_checksums(packet.data_mut());
             }
-            if self.peers.several() && self.peers.hear(number, packet.data(), now) {
-                self.pool.put(packet.into_frame());
-            } else if number.is_multiple_of(2) {
-                self.outside(number / 2, packet, now);
-            } else {
-                self.inside(number / 2, packet, now);
-            }
+            self.sort(number, packet, now);
         }
         self.incoming = batch;
         if let Err(error) = result {
@@ -369,14 +345,38 @@ impl Plane {
         count
     }
 
+    fn sort(&mut self, number: usize, packet: Packet, now: Time) {
+        if !self.worker.is_first() && is_talk(packet.data()) {
+            self.hand(0, number, packet);
+        } else if self.peers.several() && self.peers.hear(number, packet.data(), now) {
+            self.pool.put(packet.into_frame());
+        } else if number.is_multiple_of(2) {
+            self.outside(number / 2, packet, now);
+        } else {
+            self.inside(number / 2, packet, now);
+        }
+    }
+
+    /// Gives a frame that came on a link to another worker.
+    fn hand(&mut self, to: usize, number: usize, packet: Packet) {
+        if let Err(packet) = self.worker.hand(to, number, packet) {
+            self.counters.overrun += 1;
+            self.pool.put(packet.into_frame());
+        }
+    }
+
     fn outside(&mut self, side: usize, packet: Packet, now: Time) {
         let several = self.peers.several();
-        let verdict = from_outside(&self.topology, self.peers.accepted(), side, packet.data());
+        let verdict = from_outside(&self.topology, self.worker.accepted(), side, packet.data());
         if several
             && !matches!(verdict, Verdict::Ignore)
             && let Some(host) = packet.data().get(6..12)
         {
-            self.peers.saw(side, host.try_into().expect("six bytes"), now);
+            let host = host.try_into().expect("six bytes");
+            match self.worker.is_first() {
+                true => self.peers.saw(side, host, now),
+                false => self.worker.note(side, host, now),
+            }
         }
         match verdict {
             Verdict::Balance(hash) => {
@@ -403,7 +403,7 @@ impl Plane {
     }
 
     fn inside(&mut self, side: usize, mut packet: Packet, now: Time) {
-        let accepted = self.peers.accepted();
+        let accepted = self.worker.accepted();
         let said = from_inside(&self.topology, accepted, side, packet.data_mut());
         if let Some(neighbour) = said.asked {
             self.talks[side].neighbours.asked(neighbour, now);
@@ -414,7 +414,7 @@ impl Plane {
                 self.places[2 * side].out.push(packet);
                 return;
             }
-            Verdict::Probe => self.came_back(side, packet.data(), now),
+            Verdict::Probe => return self.came_back(side, packet, now),
             Verdict::Answer(answer) => self.send_made(2 * side + 1, &answer),
             _ => self.counters.ignored += 1,
         }
@@ -513,9 +513,13 @@ impl Plane {
     pub fn tick(&mut self, now: Time) {
         self.relieve(now);
         self.tend_back_ends(now);
+        if !self.worker.is_first() {
+            return;
+        }
         for (link, bytes) in self.peers.tick(&self.topology, now) {
             self.send_made(link, &bytes);
         }
+        self.worker.see(self.peers.accepted(), 1 + self.peers.alive().len() as u32);
         self.announce(now);
     }
 

@@ -11,11 +11,11 @@ use super::topology::Topology;
 
 /// Begins the payload of every probe; its last sign is the format's number. Whoever reads a probe is the
 /// process that wrote it, so that formats never meet.
-const MAGIC: [u8; 8] = *b"ebbprob2";
+const MAGIC: [u8; 8] = *b"ebbprob3";
 /// BFD's echo port (RFC 5881, section 4): what routers in between know it as.
 const PORT: u16 = 3785;
-/// Magic, row, pair, drain, number, time of sending.
-const WORDS: usize = 8 + 2 + 2 + 8 + 8 + 8;
+/// Magic, row, pair, worker, drain, number, time of sending.
+const WORDS: usize = 8 + 2 + 2 + 2 + 8 + 8 + 8;
 const SEAL: usize = 32;
 
 /// What a probe says.
@@ -25,6 +25,8 @@ pub struct Probe {
     pub row: u16,
     /// Which pair of sides it crosses: from `pair / sides` to `pair % sides`.
     pub pair: u16,
+    /// The balancer's worker that sent it.
+    pub worker: u16,
     /// 0: only asks whether the back-end forwards; otherwise the number of the drain that it ends.
     pub drain: u64,
     /// Its number on this way.
@@ -34,6 +36,7 @@ pub struct Probe {
 }
 
 /// The key of one process, which nobody else has: what it seals it knows again, and nobody can make up.
+#[derive(Clone)]
 pub struct Seal(hmac::Key);
 
 impl Seal {
@@ -48,14 +51,13 @@ impl Seal {
 
     /// The frame that takes a probe through its back-end.
     pub fn frame(&self, probe: &Probe, topology: &Topology) -> Vec<u8> {
-        let Probe { row, pair, drain, number, sent } = *probe;
+        let Probe { row, pair, worker, drain, number, sent } = *probe;
         let sides = topology.sides.len();
         let (from, to) = (usize::from(pair) / sides, usize::from(pair) % sides);
         let address = |side: usize| SocketAddr::new(topology.probe(side), PORT);
         let mut payload = Vec::with_capacity(WORDS + SEAL);
         payload.extend(MAGIC);
-        payload.extend(row.to_be_bytes());
-        payload.extend(pair.to_be_bytes());
+        payload.extend([row, pair, worker].map(u16::to_be_bytes).as_flattened());
         payload.extend([drain, number, sent.as_nanos()].map(u64::to_be_bytes).as_flattened());
         let seal = hmac::sign(&self.0, &payload);
         payload.extend(seal.as_ref());
@@ -75,7 +77,8 @@ impl Seal {
         let short = |at: usize| u16::from_be_bytes([said[at], said[at + 1]]);
         let long =
             |at: usize| u64::from_be_bytes(said[at..at + 8].try_into().expect("eight bytes"));
-        let (row, pair, sides) = (short(8), short(10), topology.sides.len());
+        let (row, pair, worker) = (short(8), short(10), short(12));
+        let sides = topology.sides.len();
         let back_end = topology.back_ends.get(usize::from(row)).ok_or(Foreign::Forged)?;
         let way = usize::from(pair) < sides * sides && usize::from(pair) % sides == at;
         // Before the seal: it costs most.
@@ -83,8 +86,8 @@ impl Seal {
         if !known || hmac::verify(&self.0, said, seal).is_err() {
             return Err(Foreign::Forged);
         }
-        let sent = Time::from_nanos(long(28));
-        Ok(Probe { row, pair, drain: long(12), number: long(20), sent })
+        let sent = Time::from_nanos(long(30));
+        Ok(Probe { row, pair, worker, drain: long(14), number: long(22), sent })
     }
 }
 

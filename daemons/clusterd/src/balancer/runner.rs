@@ -1,4 +1,4 @@
-//! The balancer's thread.
+//! The balancer's threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,6 +22,7 @@ use super::plane::{Counters, Found, Plane, Probing};
 use super::probe::Seal;
 use super::topology::Topology;
 use super::words::PeerAuthentication;
+use super::workers::Worker;
 
 /// Frames beyond the rings': what drains hold back, and what is being made.
 const FRAMES_SPARE: u32 = 16_384;
@@ -30,10 +31,15 @@ const IDLE_TURNS: u32 = 64;
 /// Longest sleep: probes go on.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// How the thread runs.
-#[derive(Clone, Debug, Default)]
+/// Most workers of a balancer.
+pub const WORKERS_MAX: usize = 32;
+
+/// How the threads run.
+#[derive(Clone, Debug)]
 pub struct RunnerOptions {
-    /// The CPU it is bound to.
+    /// Threads that forward, 1 to [`WORKERS_MAX`].
+    pub workers: usize,
+    /// The CPU that the first one is bound to, and the others to those after it.
     pub cpu: Option<usize>,
     /// How back-ends, and other balancers, are probed.
     pub probing: Probing,
@@ -41,7 +47,14 @@ pub struct RunnerOptions {
     pub authentication: PeerAuthentication,
 }
 
-/// What the balancer says of itself.
+impl Default for RunnerOptions {
+    fn default() -> RunnerOptions {
+        let (probing, authentication) = Default::default();
+        RunnerOptions { workers: 1, cpu: None, probing, authentication }
+    }
+}
+
+/// What the balancer says of itself, or a worker of its part.
 #[derive(Clone, Debug, Default)]
 pub struct BalancerStatus {
     /// For the store; its load is 0 here.
@@ -52,8 +65,8 @@ pub struct BalancerStatus {
     pub found: Vec<Found>,
     /// Back-ends that get flows.
     pub usable: Vec<String>,
-    /// Slots of the steering table by back-end.
-    pub shares: BTreeMap<String, usize>,
+    /// Part of the steering tables by back-end, 0 to 1.
+    pub shares: BTreeMap<String, f64>,
     /// Packets that were sent to each back-end by their flow, in ascending order of names.
     pub carried: Vec<u64>,
     /// Numbers of the balancers whose addresses it is responsible for.
@@ -70,7 +83,24 @@ pub struct BalancerStatus {
     pub links: Vec<LinkStatus>,
 }
 
+impl BalancerStatus {
+    /// Adds what another worker says; shares are summed.
+    fn add(&mut self, other: &BalancerStatus) {
+        // A plan is followed once all follow it.
+        let version = &mut self.acknowledgement.version;
+        *version = (*version).min(other.acknowledgement.version);
+        self.counters += other.counters;
+        self.usable.retain(|name| other.usable.contains(name));
+        for (name, share) in &other.shares {
+            *self.shares.entry(name.clone()).or_default() += share;
+        }
+        self.carried.resize(self.carried.len().max(other.carried.len()), 0);
+        self.carried.iter_mut().zip(&other.carried).for_each(|(sum, count)| *sum += count);
+    }
+}
+
 /// What a running balancer is told.
+#[derive(Clone)]
 enum Told {
     /// A plan to follow.
     Plan(ClusterPlan),
@@ -78,24 +108,32 @@ enum Told {
     Capacities(BTreeMap<String, (u32, f64)>),
 }
 
-/// What the thread that forwards has in common with others.
+/// What a thread that forwards has in common with others.
 struct Desk {
     told: Receiver<Told>,
     orders: Receiver<Order>,
     closed: Sender<Closed>,
     board: Arc<Board>,
     leave: Arc<AtomicBool>,
+    /// It has done what is due since it was last asked.
+    turned: Arc<AtomicBool>,
+    status: Arc<Mutex<BalancerStatus>>,
+}
+
+/// What others have of a thread that forwards.
+struct Forwarder {
+    name: String,
+    tell: Sender<Told>,
     turned: Arc<AtomicBool>,
     status: Arc<Mutex<BalancerStatus>>,
 }
 
 /// A running balancer. Dropping it ends it.
 pub struct BalancerHandle {
-    tell: Sender<Told>,
-    status: Arc<Mutex<BalancerStatus>>,
+    /// By worker.
+    forwarders: Vec<Forwarder>,
+    links: Arc<Mutex<Vec<LinkStatus>>>,
     leave: Arc<AtomicBool>,
-    /// It has done what is due since it was last asked.
-    turned: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -111,48 +149,57 @@ impl BalancerHandle {
         topology: Topology,
         options: RunnerOptions,
     ) -> Result<BalancerHandle> {
-        let frames = namespace.run(|| links::frames(&topology))?;
+        let workers = options.workers;
+        assert!((1..=WORKERS_MAX).contains(&workers), "{workers} workers");
+        let frames = namespace.run(|| links::frames(&topology, workers))?;
         let (region, reserve) = Reserve::allocate(frames.iter().sum::<u32>() + FRAMES_SPARE);
         let umem = Umem::new(region);
         _ = process::lift_memory_lock_limit();
         let board = Arc::new(Board::new(frames.len()));
-        let (order, orders) = channel();
+        let (order, orders): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel()).unzip();
         let (closed, closings) = channel();
-        let (tell, told) = channel();
         let open = || Links::open(&topology, &frames, &umem, &board, order);
         let mut links = namespace.run(open)??;
-        let (status, stop, leave) = <(Arc<Mutex<_>>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
-        let turned = Arc::<AtomicBool>::default();
-        let pool = Pool::new(reserve);
-        let how = (options.probing, &options.authentication);
-        let plane = Plane::new(topology, pool, how, Seal::random()?, monotonic());
-        let desk = Desk {
-            told,
-            orders,
-            closed,
-            board,
-            leave: leave.clone(),
-            turned: turned.clone(),
-            status: status.clone(),
-        };
-        let end = stop.clone();
-        let forwarder =
-            std::thread::Builder::new().name("ebb-balancer".into()).spawn(move || {
-                if let Some(cpu) = options.cpu
+        let (shown, stop, leave) = <(Arc<Mutex<_>>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+        let seal = Seal::random()?;
+        let (mut forwarders, mut threads) = (Vec::new(), Vec::new());
+        for (worker, orders) in Worker::several(workers, &topology).into_iter().zip(orders) {
+            let (number, pool) = (worker.number(), Pool::new(reserve.clone()));
+            let how = (options.probing, &options.authentication);
+            let now = monotonic();
+            let plane = Plane::new(topology.clone(), worker, pool, how, seal.clone(), now);
+            let (tell, told) = channel();
+            let (turned, status) = <(Arc<AtomicBool>, Arc<Mutex<BalancerStatus>>)>::default();
+            let desk = Desk {
+                told,
+                orders,
+                closed: closed.clone(),
+                board: board.clone(),
+                leave: leave.clone(),
+                turned: turned.clone(),
+                status: status.clone(),
+            };
+            let (end, cpu) = (stop.clone(), options.cpu.map(|first| first + number));
+            let name = thread_name(number);
+            let run = move || {
+                if let Some(cpu) = cpu
                     && let Err(error) = process::pin_to(cpu)
                 {
                     tracing::warn!(cpu, %error, code = "EBB-C005", "cannot bind the balancer to its CPU");
                 }
                 forward(plane, &desk, &end);
-            })?;
-        let (end, shared) = (stop.clone(), status.clone());
+            };
+            threads.push(std::thread::Builder::new().name(name.clone()).spawn(run)?);
+            forwarders.push(Forwarder { name, tell, turned, status });
+        }
+        let (end, shared) = (stop.clone(), shown.clone());
         let watch = move || {
-            let show = |links| shared.lock().expect("status").links = links;
+            let show = |links| *shared.lock().expect("links") = links;
             links.watch(&closings, &end, show);
         };
         let keeper = std::thread::Builder::new().name("ebb-links".into());
-        let threads = vec![forwarder, namespace.run(|| keeper.spawn(watch))??];
-        Ok(BalancerHandle { tell, status, leave, turned, stop, threads })
+        threads.push(namespace.run(|| keeper.spawn(watch))??);
+        Ok(BalancerHandle { forwarders, links: shown, leave, stop, threads })
     }
 
     /// Whether it forwards; it does until it is ended, unless a fault of its own ended it.
@@ -160,26 +207,45 @@ impl BalancerHandle {
         self.threads.iter().all(|thread| !thread.is_finished())
     }
 
-    /// Whether it has got on since this was last asked.
+    /// Whether all its workers have got on since this was last true.
     pub fn gets_on(&self) -> bool {
-        self.turned.swap(false, Relaxed)
+        let all = self.forwarders.iter().all(|one| one.turned.load(Relaxed));
+        if all {
+            self.forwarders.iter().for_each(|one| one.turned.store(false, Relaxed));
+        }
+        all
+    }
+
+    /// Names of its threads that forward.
+    pub fn thread_names(&self) -> impl Iterator<Item = &str> {
+        self.forwarders.iter().map(|one| one.name.as_str())
     }
 
     /// Makes it follow a plan.
     pub fn follow(&self, plan: &ClusterPlan) {
-        // One that has ended needs none.
-        _ = self.tell.send(Told::Plan(plan.clone()));
+        self.tell(Told::Plan(plan.clone()));
     }
 
     /// Makes it take over each back-end's weight and capacity in packets per second, by name; those that it does
     /// not know are passed over.
     pub fn weigh(&self, capacities: BTreeMap<String, (u32, f64)>) {
-        _ = self.tell.send(Told::Capacities(capacities));
+        self.tell(Told::Capacities(capacities));
+    }
+
+    fn tell(&self, told: Told) {
+        // One that has ended needs none.
+        self.forwarders.iter().for_each(|one| _ = one.tell.send(told.clone()));
     }
 
     /// What it says.
     pub fn status(&self) -> BalancerStatus {
-        self.status.lock().expect("status").clone()
+        let said = |one: &Forwarder| one.status.lock().expect("status").clone();
+        let mut whole = said(&self.forwarders[0]);
+        self.forwarders[1..].iter().for_each(|one| whole.add(&said(one)));
+        let workers = self.forwarders.len() as f64;
+        whole.shares.values_mut().for_each(|share| *share /= workers);
+        whole.links = self.links.lock().expect("links").clone();
+        whole
     }
 
     /// Makes it leave its addresses to the other balancers; it takes what is on its way for some time.
@@ -207,6 +273,11 @@ impl Drop for BalancerHandle {
             self.finish();
         }
     }
+}
+
+/// The name of a worker's thread.
+fn thread_name(number: usize) -> String {
+    if number == 0 { "ebb-balancer".to_owned() } else { format!("ebb-balancer{number}") }
 }
 
 fn forward(mut plane: Plane, desk: &Desk, end: &AtomicBool) {
@@ -288,7 +359,8 @@ fn publish(plane: &mut Plane, shared: &Mutex<BalancerStatus>) {
         let rows = 0..logic.table().rows() as u16;
         let usable = rows.clone().filter(|row| logic.usable(*row));
         status.usable = usable.map(|row| logic.name(row).to_owned()).collect();
-        let share = |row| (logic.name(row).to_owned(), logic.table().share(row));
+        let slots = logic.table().len() as f64;
+        let share = |row| (logic.name(row).to_owned(), logic.table().share(row) as f64 / slots);
         status.shares = rows.map(share).collect();
         status.acknowledgement = said;
         status.found.extend(found);

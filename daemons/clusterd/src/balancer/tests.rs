@@ -10,16 +10,18 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ebb_cluster::{ClusterPlan, Entry, Power};
-use ebb_graph::Pool;
+use ebb_graph::{Pool, Reserve};
+use ebb_ports::RedirectTable as _;
 use ebb_ports::memory::{FarEnd, LinkOptions, link};
 use ebb_units::Time;
 use ebb_wire::Template;
 
 use super::frame::{Verdict, from_inside, from_outside};
-use super::plane::{Link, Plane, Probing};
+use super::plane::{Counters, Link, Plane, Probing};
 use super::probe::Seal;
 use super::topology::{BackEnd, Side, Topology};
 use super::words::PeerAuthentication;
+use super::workers::Worker;
 use Power::{Draining, Off, On};
 
 fn side(number: u8) -> Side {
@@ -54,7 +56,10 @@ struct Router {
 }
 
 struct World {
+    /// The first worker's.
     plane: Plane,
+    /// The other workers'.
+    others: Vec<Plane>,
     far: Vec<FarEnd>,
     topology: Topology,
     routers: Vec<Router>,
@@ -72,20 +77,30 @@ struct World {
 const FLOWS: u16 = 50;
 
 impl World {
-    fn new(delays_ms: [u64; 3]) -> World {
+    fn new(delays_ms: [u64; 3], workers: usize) -> World {
         let topology = topology();
-        let (mut links, mut far) = (Vec::new(), Vec::new());
-        for number in 0..4 {
-            let options = LinkOptions { name: format!("m{number}"), queues: 1, queue_len: 1024 };
-            let mut made = link(&options).expect("a link in memory");
-            links.push(Link { port: Box::new(made.ports.remove(0)), rest: None });
-            far.push(made.far);
-        }
-        let pool = Pool::standalone(16_384);
+        let (_, reserve) = Reserve::allocate(16_384 * workers as u32);
         let how = (Probing::default(), &PeerAuthentication::default());
         let seal = Seal::random().expect("random bytes");
-        let mut plane = Plane::new(topology.clone(), pool, how, seal, Time::ZERO);
-        links.into_iter().enumerate().for_each(|(number, link)| plane.attach(number, link));
+        let plane = |worker| {
+            let pool = Pool::new(reserve.clone());
+            Plane::new(topology.clone(), worker, pool, how, seal.clone(), Time::ZERO)
+        };
+        let mut others: Vec<Plane> =
+            Worker::several(workers, &topology).into_iter().map(plane).collect();
+        let mut far = Vec::new();
+        for number in 0..4 {
+            let options =
+                LinkOptions { name: format!("m{number}"), queues: workers, queue_len: 1024 };
+            let mut made = link(&options).expect("a link in memory");
+            let table = std::array::from_fn(|entry| (entry % workers) as u8);
+            made.redirect.rewrite(&table).expect("workers that are there");
+            for (plane, port) in others.iter_mut().zip(made.ports) {
+                plane.attach(number, Link { port: Box::new(port), rest: None });
+            }
+            far.push(made.far);
+        }
+        let plane = others.remove(0);
         let router = |delay| Router {
             delay: Duration::from_millis(delay),
             alive: true,
@@ -96,6 +111,7 @@ impl World {
         let told = [Vec::new(), Vec::new()];
         World {
             plane,
+            others,
             far,
             topology,
             routers,
@@ -117,7 +133,8 @@ impl World {
         };
         let entries = powers.into_iter().enumerate().map(entry).collect();
         let plan = ClusterPlan { version: self.version, entries, speaker: None };
-        self.plane.follow(&plan, self.now);
+        let now = self.now;
+        self.workers().for_each(|plane| plane.follow(&plan, now));
     }
 
     /// A millisecond, in which every flow sends a packet if `sending`.
@@ -128,12 +145,13 @@ impl World {
             self.sent += 1;
             self.far[0].send(frames.iter().map(Vec::as_slice));
         }
+        let now = self.now;
         for _ in 0..4 {
-            self.plane.turn(self.now);
+            self.workers().for_each(|plane| _ = plane.turn(now));
             self.route();
         }
-        self.plane.tick(self.now);
-        self.plane.turn(self.now);
+        self.workers().for_each(|plane| plane.tick(now));
+        self.workers().for_each(|plane| _ = plane.turn(now));
         let (arrived, [near, far]) = (&mut self.arrived, &mut self.told);
         self.far[2].receive(|frame| {
             assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 1], "it comes from the cluster");
@@ -181,8 +199,23 @@ impl World {
         }
     }
 
+    fn workers(&mut self) -> impl Iterator<Item = &mut Plane> {
+        [&mut self.plane].into_iter().chain(&mut self.others)
+    }
+
+    /// What all workers counted.
+    fn counters(&mut self) -> Counters {
+        let mut all = Counters::default();
+        self.workers().for_each(|plane| all += plane.counters());
+        all
+    }
+
     fn ready(delays_ms: [u64; 3]) -> World {
-        let mut world = World::new(delays_ms);
+        World::several(delays_ms, 1)
+    }
+
+    fn several(delays_ms: [u64; 3], workers: usize) -> World {
+        let mut world = World::new(delays_ms, workers);
         world.plan([On, On, Off]);
         (0..40).for_each(|_| world.step(false));
         world
@@ -209,7 +242,11 @@ fn read(frame: &[u8]) -> (u16, u32) {
 /// move from the slow to the fast one would overtake themselves.
 #[test]
 fn planned_changes_lose_and_reorder_nothing() {
-    let mut world = World::ready([7, 1, 3]);
+    [1, 2, 5].into_iter().for_each(planned_changes);
+}
+
+fn planned_changes(workers: usize) {
+    let mut world = World::several([7, 1, 3], workers);
     let on_and_off = [
         [On, On, On],
         [Draining, On, On],
@@ -224,8 +261,9 @@ fn planned_changes_lose_and_reorder_nothing() {
     for powers in on_and_off {
         world.plan(powers);
         (0..50).for_each(|_| world.step(true));
-        let (version, said) = (world.version, world.plane.logic().acknowledgement().version);
-        assert_eq!(said, version, "{powers:?} is acknowledged once the flows have moved");
+        let version = world.version;
+        let said = world.workers().map(|plane| plane.logic().acknowledgement().version).min();
+        assert_eq!(said, Some(version), "{powers:?} is acknowledged once the flows have moved");
     }
     (0..30).for_each(|_| world.step(false));
     let expected: Vec<u32> = (0..world.sent).collect();
@@ -234,23 +272,35 @@ fn planned_changes_lose_and_reorder_nothing() {
         assert!(sequences.is_sorted(), "flow {flow} out of order");
         assert_eq!(*sequences, expected, "flow {flow}");
     }
-    let counters = world.plane.counters();
-    assert!(counters.held > 0 && counters.drains >= 8, "{counters:?}");
+    let busy = world.workers().filter(|plane| plane.counters().balanced > 1000).count();
+    assert_eq!(busy, workers, "each has its flows");
+    let counters = world.counters();
+    assert!(counters.held > 0 && counters.drains >= 8 * workers as u64, "{counters:?}");
     assert_eq!((counters.drains_cut, counters.homeless, counters.overrun), (0, 0, 0));
+    assert_eq!(counters.probes_refused, 0, "each answer comes to whom it is for");
 }
 
 /// Equal weights before back-ends of 1:5: the weak one, slower and asked for twice what it carries, is relieved within
 /// two seconds, and no flow that moves loses a packet or its order.
 #[test]
 fn a_nearly_full_back_end_is_relieved_in_order() {
-    let mut world = World::ready([7, 1, 3]);
+    [1, 2].into_iter().for_each(relief);
+}
+
+fn relief(workers: usize) {
+    let mut world = World::several([7, 1, 3], workers);
     let capacities = [("r0", 12e3), ("r1", 60e3), ("r2", 60e3)];
     let capacities = capacities.map(|(name, pps)| (name.to_owned(), (1, pps)));
-    world.plane.weigh(&BTreeMap::from(capacities), world.now);
+    let (capacities, now) = (BTreeMap::from(capacities), world.now);
+    world.workers().for_each(|plane| plane.weigh(&capacities, now));
+    let carried = |world: &mut World| {
+        let of = |row: usize| world.workers().map(|plane| plane.carried()[row]).sum::<u64>();
+        [0, 1].map(of)
+    };
     let used = |world: &mut World, steps: u32| {
-        let before = world.plane.carried().to_vec();
+        let before = carried(world);
         (0..steps).for_each(|_| world.step(true));
-        let carried = world.plane.carried().iter().zip(before).map(|(now, before)| now - before);
+        let carried = carried(world).into_iter().zip(before).map(|(now, before)| now - before);
         let pps: Vec<f64> = carried.map(|count| count as f64 * 1e3 / f64::from(steps)).collect();
         [pps[0] / 12e3, pps[1] / 60e3]
     };
@@ -262,19 +312,24 @@ fn a_nearly_full_back_end_is_relieved_in_order() {
     (0..30).for_each(|_| world.step(false));
     let expected: Vec<u32> = (0..world.sent).collect();
     assert!(world.arrived.values().all(|sequences| *sequences == expected), "in order, all");
-    let counters = world.plane.counters();
+    let counters = world.counters();
     assert!((1..=50).contains(&counters.relieved) && counters.drains_cut == 0, "{counters:?}");
 }
 
 #[test]
 fn a_dead_back_end_is_left_within_the_detection_time() {
-    let mut world = World::ready([1, 1, 1]);
+    [1, 2].into_iter().for_each(death);
+}
+
+fn death(workers: usize) {
+    let mut world = World::several([1, 1, 1], workers);
     (0..20).for_each(|_| world.step(true));
     world.routers[0].alive = false;
     let (died, before) = (world.now, world.sent);
     (0..100).for_each(|_| world.step(true));
-    let found: Vec<_> = world.plane.take_found().into_iter().filter(|found| found.dead).collect();
-    assert_eq!(found.iter().map(|found| found.row).collect::<Vec<_>>(), [0]);
+    let found = world.workers().flat_map(Plane::take_found);
+    let found: Vec<_> = found.filter(|found| found.dead).collect();
+    assert_eq!(found.iter().map(|found| found.row).collect::<Vec<_>>(), [0], "said once");
     let took = found[0].at.since(died);
     assert!(took <= Duration::from_millis(60), "{took:?}");
     let lost = |sequences: &Vec<u32>| world.sent - 1 - sequences.len() as u32;

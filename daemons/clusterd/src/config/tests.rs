@@ -21,6 +21,7 @@ fn the_example_is_sound_and_faults_have_a_place() {
             "`member[0].keep[1].back_end`: there is no back-end `r7`",
         ),
         ("inside = [\"eth2\", \"eth3\"]", "inside = [\"eth2\"]", "`member[0].balancer.inside`"),
+        ("\nworkers = 1", "\nworkers = 33", "`member[0].balancer.workers`"),
         ("02:eb:b0:01:01:00", "02:eb:b0:01:01", "field `back_end[1].macs`"),
         (
             "02:eb:b0:01:01:00",

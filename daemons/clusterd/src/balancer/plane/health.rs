@@ -78,20 +78,28 @@ impl Plane {
 
     fn send_probe(&mut self, row: u16, pair: u16, drain: u64, now: Time) {
         let number = self.watched[usize::from(row)].echoes[usize::from(pair)].send();
-        let probe = Probe { row, pair, drain, number, sent: now };
+        let worker = self.worker.number() as u16;
+        let probe = Probe { row, pair, worker, drain, number, sent: now };
         let side = usize::from(pair) / self.topology.sides.len();
         let frame = self.seal.frame(&probe, &self.topology);
         self.send_made(2 * side + 1, &frame);
     }
 
     /// Something came to where probes come back to, from a back-end on the segment of a side.
-    pub(super) fn came_back(&mut self, side: usize, frame: &[u8], now: Time) {
-        let probe = match self.seal.read(&self.topology, side, frame) {
-            Ok(probe) => probe,
-            Err(Foreign::Other) => return self.counters.ignored += 1,
-            Err(Foreign::Forged) => return self.counters.probes_refused += 1,
-        };
-        let Probe { row, pair, drain, number, sent } = probe;
+    pub(super) fn came_back(&mut self, side: usize, packet: Packet, now: Time) {
+        match self.seal.read(&self.topology, side, packet.data()) {
+            Ok(probe) if usize::from(probe.worker) != self.worker.number() => {
+                return self.hand(probe.worker.into(), 2 * side + 1, packet);
+            }
+            Ok(probe) => self.answered(probe, now),
+            Err(Foreign::Other) => self.counters.ignored += 1,
+            Err(Foreign::Forged) => self.counters.probes_refused += 1,
+        }
+        self.pool.put(packet.into_frame());
+    }
+
+    fn answered(&mut self, probe: Probe, now: Time) {
+        let Probe { row, pair, drain, number, sent, .. } = probe;
         let watched = &mut self.watched[usize::from(row)];
         if !watched.echoes[usize::from(pair)].take(number, sent, now) {
             self.counters.probes_refused += 1;
@@ -121,7 +129,10 @@ impl Plane {
     /// Probes, looks who is silent, ends drains that take too long.
     pub(super) fn tend_back_ends(&mut self, now: Time) {
         for row in 0..self.watched.len() as u16 {
-            self.watch(row, now);
+            match self.worker.is_first() {
+                true => self.watch(row, now),
+                false => self.learn(row, self.worker.alive(row), now),
+            }
         }
         let late: Vec<(u16, bool)> = self
             .drains
@@ -159,17 +170,23 @@ impl Plane {
         let probed = self.probing.misses > 0;
         let heard_of = watched.detectors.iter().all(|one| one.state() == Liveness::Alive);
         let alive = if probed { heard_of } else { present };
-        let (heard, before) = (watched.heard, std::mem::replace(&mut watched.alive, alive));
+        let (heard, before) = (watched.heard, watched.alive);
         if due && probed {
             for from in 0..sides as u16 {
                 let to = (from + 1) % sides as u16;
                 self.send_probe(row, from * sides as u16 + to, 0, now);
             }
         }
-        if alive != before {
-            if present {
-                self.found.push(Found { at: now, row, dead: !alive, heard });
-            }
+        if alive != before && present {
+            self.found.push(Found { at: now, row, dead: !alive, heard });
+        }
+        self.worker.set_alive(row, alive);
+        self.learn(row, alive, now);
+    }
+
+    /// Takes note whether a back-end forwards.
+    fn learn(&mut self, row: u16, alive: bool, now: Time) {
+        if std::mem::replace(&mut self.watched[usize::from(row)].alive, alive) != alive {
             let held = if alive { None } else { self.drains.remove(&row) };
             let moves = self.logic.found(row, !alive);
             self.carry_out(moves, held.map(|drain| drain.held).unwrap_or_default(), now);

@@ -49,13 +49,13 @@ impl Plane {
         self.carry_out(moves, VecDeque::new(), now);
     }
 
-    /// Once a second: moves slots off a back-end that is nearly full. Each balancer evens out what comes to
-    /// it, and with that the sum: of a back-end's capacity it counts its own part.
+    /// Once a second: moves slots off a back-end that is nearly full. Each balancer, and of it each worker, evens out
+    /// what comes to it, and with that the sum: of a back-end's capacity it counts its own part.
     pub(super) fn relieve(&mut self, now: Time) {
         let Some(loads) = self.asked.take(now) else { return };
-        let balancers = 1.0 + self.peers.alive().len() as f64;
+        let part = self.worker.part(loads.iter().sum()) / f64::from(self.worker.balancers());
         let back_ends = self.topology.back_ends.iter();
-        let capacities: Vec<f64> = back_ends.map(|one| one.capacity_pps / balancers).collect();
+        let capacities: Vec<f64> = back_ends.map(|one| one.capacity_pps * part).collect();
         let moves = self.logic.relieve(&loads, &capacities);
         let slots = moves.iter().map(|step| match step {
             Move::Drain { slots, .. } | Move::Settled { slots } => slots.len() as u64,

@@ -103,20 +103,26 @@ fn forged_words_take_nothing_away() {
 /// Routed advertisements are nobody's neighbour's (RFC 4861, section 7.1.2).
 #[test]
 fn unasked_advertisements_are_heard_if_they_come_from_the_link() {
-    let mut world = World::ready([1, 1, 1]);
-    let host: IpAddr = "2001:db8:0::9".parse().expect("an address");
-    let mut frame = announcement(host, HOST);
-    frame[21] = 64;
-    assert!(world.hear(&frame).is_empty());
-    frame[21] = 255;
-    let words = world.hear(&frame);
-    assert_eq!((words.len(), &words[0][80..86]), (1, &HOST[..]));
+    for workers in 1..=8 {
+        let mut world = World::several([1, 1, 1], workers);
+        let host: IpAddr = "2001:db8:0::9".parse().expect("an address");
+        let mut frame = announcement(host, HOST);
+        frame[21] = 64;
+        assert!(world.hear(&frame).is_empty());
+        frame[21] = 255;
+        let words = world.hear(&frame);
+        assert_eq!(
+            (words.len(), &words[0][80..86]),
+            (1, &HOST[..]),
+            "whichever worker it comes to"
+        );
+    }
 }
 
 /// Twice for each address of each side, once somebody forwards.
 #[test]
 fn the_cluster_announces_itself() {
-    let mut world = World::new([1, 1, 1]);
+    let mut world = World::new([1, 1, 1], 1);
     (0..3000).for_each(|_| world.step(false));
     assert!(world.told.iter().all(Vec::is_empty), "nobody could forward");
     world.plan([On, On, Off]);
