@@ -46,6 +46,11 @@ def cluster(context):
     example(context, "cluster", "cluster_bench")
 
 
+def balance_memory(context):
+    """One and two workers of a balancer in memory, a million flows."""
+    example(context, "balance-memory", "balance")
+
+
 def control(context):
     """What the control of 64 back-ends costs at rest, and of some whose kernels have the Internet's table."""
     example(context, "control", "control")

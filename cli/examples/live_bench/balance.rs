@@ -7,6 +7,7 @@ use ebb_clusterd::balancer::{BackEnd, BalancerHandle, Probing, RunnerOptions, Si
 use ebb_clusterd::{ClusterPlan, Entry, Power};
 use ebb_host::namespace::Namespace;
 use ebb_host::process;
+use ebb_lab::tune;
 use serde_json::{Value, json};
 
 /// Balance between two interfaces, one to the world and one to back-ends
@@ -21,8 +22,15 @@ pub struct Balance {
     /// MAC address of the back-end
     #[arg(long, default_value = "02:00:00:00:00:02")]
     back_end: String,
+    /// CPU of the first worker; the others are on those after it
     #[arg(long, default_value_t = 1)]
     cpu: usize,
+    /// Threads that forward
+    #[arg(long, default_value_t = 1)]
+    workers: usize,
+    /// Part of a CPU, whichever has room, that each worker gets and no more
+    #[arg(long)]
+    share: Option<f64>,
 }
 
 impl Balance {
@@ -40,7 +48,9 @@ impl Balance {
         let back_end = BackEnd { name: "r0".to_owned(), macs, weight: 1, capacity_pps: 1e9 };
         let topology = Topology::new(vec![side], vec![back_end], 0);
         let probing = Probing::none();
-        let options = RunnerOptions { cpu: Some(self.cpu), probing, ..RunnerOptions::default() };
+        let cpu = self.share.is_none().then_some(self.cpu);
+        let workers = self.workers;
+        let options = RunnerOptions { workers, cpu, probing, ..RunnerOptions::default() };
         let here = Namespace::current().context("this network namespace")?;
         let balancer = BalancerHandle::start(&here, topology, options)?;
         let entry = Entry { power: Power::On, since: 1 };
@@ -51,6 +61,13 @@ impl Balance {
                 anyhow::bail!("{link}");
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        if let Some(share) = self.share {
+            let threads = process::threads_of(std::process::id())?;
+            for name in balancer.thread_names() {
+                let thread = threads.iter().find(|thread| thread.name == name);
+                tune::confine(thread.context("a worker's thread")?.tid, share)?;
+            }
         }
         println!("ready");
         _ = std::io::stdin().read_line(&mut String::new());
