@@ -6,12 +6,13 @@
 mod batch;
 mod graph;
 pub mod memory;
+mod pool;
 mod reason;
 
 pub use batch::Batch;
 pub use graph::{Edge, Exits, FlowState, Given, Graph, GraphBuilder, Node, NodeId, Outputs};
 pub use memory::{
-    FRAME_LEN, Frame, HEADROOM, Packet, Pool, PortId, REGION_ALIGN, Region, Reserve, prefetch,
-    zeroes,
+    FRAME_LEN, Frame, HEADROOM, Packet, PortId, REGION_ALIGN, Region, prefetch, zeroes,
 };
+pub use pool::{LONG_MAX, Pool, Reserve};
 pub use reason::DropReason;

@@ -8,7 +8,6 @@
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
 
 use ebb_units::Time;
 
@@ -72,6 +71,14 @@ impl Region {
         Box::leak(Box::new(Region { base, frames }))
     }
 
+    /// A new region and all its frames.
+    pub(crate) fn allocate(frames: u32) -> (&'static Region, Vec<Frame>) {
+        let region = Region::new(frames);
+        // SAFETY: the region is new, this is the only call.
+        let tokens = unsafe { region.split() };
+        (region, tokens)
+    }
+
     /// A region over memory of the caller's: such as several processes share.
     ///
     /// # Panics
@@ -131,6 +138,12 @@ impl Region {
         (frame.start.as_ptr() as usize - self.base.as_ptr() as usize) as u64
     }
 
+    /// Whether a packet lies in this region.
+    #[inline]
+    pub fn holds(&self, packet: &Packet) -> bool {
+        (packet.data.as_ptr() as usize).wrapping_sub(self.base.as_ptr() as usize) < self.bytes()
+    }
+
     /// Byte offset of the packet's first byte in the region.
     pub fn packet_address(&self, packet: &Packet) -> u64 {
         (packet.data.as_ptr() as usize - self.base.as_ptr() as usize) as u64
@@ -180,6 +193,59 @@ impl Frame {
     pub fn fill(self, bytes: &[u8]) -> Packet {
         let mut packet = self.into_packet(HEADROOM, bytes.len());
         packet.data_mut().copy_from_slice(bytes);
+        packet
+    }
+}
+
+/// An owned frame that is longer than others ([`Pool::gather`](crate::Pool::gather)).
+#[derive(Debug)]
+#[must_use = "a dropped frame is lost to its region"]
+pub(crate) struct LongFrame {
+    frame: Frame,
+    len: usize,
+}
+
+/// Where long frames lie.
+#[derive(Debug)]
+pub(crate) struct LongRegion {
+    region: &'static Region,
+    len: usize,
+}
+
+impl LongRegion {
+    /// A new one with frames of `len` bytes, a multiple of [`FRAME_LEN`].
+    pub(crate) fn allocate(count: u32, len: usize) -> (LongRegion, Vec<LongFrame>) {
+        assert!(len > 0 && len.is_multiple_of(FRAME_LEN), "frames of {len} bytes");
+        let region = Region::new(count * (len / FRAME_LEN) as u32);
+        // SAFETY: the region is new, and each address is taken once.
+        let frame = |index: u32| unsafe { region.take(u64::from(index) * len as u64) };
+        let frames = (0..count).map(|index| LongFrame { frame: frame(index), len }).collect();
+        (LongRegion { region, len }, frames)
+    }
+
+    /// The long frame that a frame is; else the frame.
+    #[inline]
+    pub(crate) fn take_back(&self, frame: Frame) -> Result<LongFrame, Frame> {
+        let start = frame.start.as_ptr() as usize;
+        let at = start.wrapping_sub(self.region.base.as_ptr() as usize);
+        if at < self.region.bytes() { Ok(LongFrame { frame, len: self.len }) } else { Err(frame) }
+    }
+}
+
+impl LongFrame {
+    /// A packet that holds the bytes of `parts`, one after the other, behind the usual headroom.
+    ///
+    /// # Panics
+    /// When they are more than the frame holds.
+    pub(crate) fn fill<'a>(self, parts: impl IntoIterator<Item = &'a [u8]>) -> Packet {
+        let mut packet = self.frame.into_packet(HEADROOM, 0);
+        let mut end = HEADROOM;
+        for part in parts {
+            assert!(end + part.len() <= self.len, "bytes beyond a frame of {}", self.len);
+            packet.len += part.len() as u16;
+            packet.data_mut()[end - HEADROOM..].copy_from_slice(part);
+            end += part.len();
+        }
         packet
     }
 }
@@ -289,7 +355,7 @@ impl Packet {
         self.data.as_ptr() as usize & (FRAME_LEN - 1)
     }
 
-    /// Most bytes the packet could have without moving its start.
+    /// Most bytes the packet could have without moving its start, in a long frame at least.
     #[inline]
     pub fn capacity(&self) -> usize {
         FRAME_LEN - self.headroom()
@@ -298,10 +364,10 @@ impl Packet {
     /// Cuts or extends the packet at its end; new bytes hold whatever the frame held.
     ///
     /// # Panics
-    /// When `len` exceeds [`Packet::capacity`].
+    /// When `len` exceeds [`Packet::capacity`] and what the packet has.
     #[inline]
     pub fn set_len(&mut self, len: usize) {
-        assert!(len <= self.capacity(), "length {len} beyond the frame");
+        assert!(len <= self.capacity().max(self.len()), "length {len} beyond the frame");
         self.len = len as u16;
     }
 
@@ -320,10 +386,11 @@ impl Packet {
     /// Removes `count` bytes in front.
     ///
     /// # Panics
-    /// When the packet is shorter.
+    /// When the packet is shorter, or would begin where another frame could.
     #[inline]
     pub fn pull_front(&mut self, count: usize) {
         assert!(count <= self.len as usize, "{count} bytes from a packet of {}", self.len);
+        assert!(self.headroom() + count < FRAME_LEN, "{count} bytes beyond the first of a frame");
         // SAFETY: within the packet, hence within the frame.
         self.data = unsafe { self.data.add(count) };
         self.len -= count as u16;
@@ -403,128 +470,10 @@ pub(crate) fn move_leaving(
     unsafe { packets.set_len(kept) };
 }
 
-/// Free frames shared by all workers; pools exchange whole handfuls with it.
-#[derive(Debug, Default)]
-pub struct Reserve(Mutex<Vec<Frame>>);
-
-impl Reserve {
-    /// A reserve that holds `frames`.
-    pub fn new(frames: Vec<Frame>) -> Arc<Reserve> {
-        Arc::new(Reserve(Mutex::new(frames)))
-    }
-
-    /// A new region, and all its frames in a reserve.
-    pub fn allocate(frames: u32) -> (&'static Region, Arc<Reserve>) {
-        let region = Region::new(frames);
-        // SAFETY: the region is new, this is the only call.
-        let tokens = unsafe { region.split() };
-        (region, Reserve::new(tokens))
-    }
-
-    /// Adds frames, for the next pool that runs short.
-    pub fn add(&self, mut frames: Vec<Frame>) {
-        self.0.lock().expect("reserve").append(&mut frames);
-    }
-
-    /// Number of frames in the reserve.
-    pub fn len(&self) -> usize {
-        self.0.lock().expect("reserve").len()
-    }
-
-    /// Whether the reserve has no frame.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// One worker's free frames.
-#[derive(Debug)]
-pub struct Pool {
-    free: Vec<Frame>,
-    reserve: Arc<Reserve>,
-}
-
-impl Pool {
-    /// Frames moved to or from the reserve at a time.
-    const HANDFUL: usize = 512;
-    /// Frames a pool keeps before it gives a handful back.
-    const KEEP_MAX: usize = 2048;
-
-    /// An empty pool that draws on `reserve`.
-    pub fn new(reserve: Arc<Reserve>) -> Pool {
-        Pool { free: Vec::with_capacity(Self::KEEP_MAX + Self::HANDFUL), reserve }
-    }
-
-    /// A pool of its own with `frames` fresh frames, for tests, captures and benchmarks.
-    pub fn standalone(frames: u32) -> Pool {
-        Pool::new(Reserve::allocate(frames).1)
-    }
-
-    /// A free frame, or `None` when pool and reserve are empty.
-    #[inline]
-    pub fn get(&mut self) -> Option<Frame> {
-        if self.free.is_empty() {
-            self.refill();
-        }
-        self.free.pop()
-    }
-
-    #[cold]
-    fn refill(&mut self) {
-        let mut reserve = self.reserve.0.lock().expect("reserve");
-        let from = reserve.len().saturating_sub(Self::HANDFUL);
-        self.free.extend(reserve.drain(from..));
-    }
-
-    /// Takes a frame back.
-    #[inline]
-    pub fn put(&mut self, frame: Frame) {
-        if self.free.len() >= Self::KEEP_MAX {
-            self.give_back();
-        }
-        self.free.push(frame);
-    }
-
-    /// Takes every packet's frame back and leaves the batch empty.
-    #[inline]
-    pub fn put_batch(&mut self, batch: &mut Vec<Packet>) {
-        if self.free.len() + batch.len() > Self::KEEP_MAX {
-            return batch.drain(..).for_each(|packet| self.put(packet.into_frame()));
-        }
-        self.free.extend(batch.drain(..).map(Packet::into_frame));
-    }
-
-    #[cold]
-    fn give_back(&mut self) {
-        let from = self.free.len() - Self::HANDFUL;
-        self.reserve.0.lock().expect("reserve").extend(self.free.drain(from..));
-    }
-
-    /// Frames in this pool alone.
-    pub fn len(&self) -> usize {
-        self.free.len()
-    }
-
-    /// Whether this pool alone has no frame.
-    pub fn is_empty(&self) -> bool {
-        self.free.is_empty()
-    }
-
-    /// The reserve behind this pool.
-    pub fn reserve(&self) -> &Arc<Reserve> {
-        &self.reserve
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.reserve.0.lock().expect("reserve").append(&mut self.free);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pool;
 
     #[test]
     fn a_packet_grows_shrinks_and_returns_its_frame() {
@@ -539,20 +488,6 @@ mod tests {
         assert_eq!(packet.headroom(), HEADROOM - 2);
         pool.put(packet.into_frame());
         assert_eq!(pool.len(), 4);
-    }
-
-    #[test]
-    fn pools_share_a_reserve_and_return_everything() {
-        let (_, reserve) = Reserve::allocate(8192);
-        let mut producer = Pool::new(reserve.clone());
-        let mut consumer = Pool::new(reserve.clone());
-        for _ in 0..8192 {
-            let frame = producer.get().expect("the reserve feeds the pool");
-            consumer.put(frame);
-        }
-        assert!(producer.get().is_some(), "the consumer's surplus came back");
-        drop((producer, consumer));
-        assert_eq!(reserve.len(), 8191, "all but the frame the last line lost");
     }
 
     #[test]
