@@ -22,6 +22,8 @@ const volatile __u32 form = FORM_RSS;
 const volatile __u32 workers = 1;
 // Whether IPv4 packets with options and IPv6 packets with hop-by-hop options may be workers'.
 const volatile __u32 ip_options = 0;
+// Whether packets in several buffers may be workers' up to ROOM_LONG.
+const volatile __u32 long_packets = 0;
 // Least time between two packets that carry their time of arrival; 0: all do.
 const volatile __u64 stamp_interval_ns = 1000000;
 

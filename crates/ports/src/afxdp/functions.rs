@@ -149,6 +149,11 @@ pub(super) fn casts() -> bool {
     release().is_some_and(|release| release >= CASTS_SINCE)
 }
 
+/// Whether the running kernel is of this release or a later one.
+pub(super) fn is_from(major: u32, minor: u32) -> bool {
+    release().is_some_and(|release| release >= (major, minor))
+}
+
 /// The first two numbers of the running kernel's release.
 fn release() -> Option<(u32, u32)> {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;

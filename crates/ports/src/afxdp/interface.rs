@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use ebb_graph::{FRAME_LEN, HEADROOM, Packet};
+use ebb_graph::{FRAME_LEN, HEADROOM, LONG_MAX, Packet};
 
 use super::device::{self, Device};
 use super::handoff::Parts;
@@ -19,7 +19,7 @@ use super::socket::{Pair, PairParts, Socket, SocketParts};
 use super::sys::Chunks;
 use super::{
     AfXdpError, AfXdpPort, Checksums, Form, InterfaceOptions, KernelPolicy, Mode, OpenMode,
-    PacketPath, REASONS, Umem, ZeroCopy, sys,
+    PacketPath, REASONS, Umem, ZeroCopy, functions, sys,
 };
 use crate::RedirectTable;
 
@@ -33,6 +33,9 @@ const _: () = assert!(ROOM == 1776, "bpf/steer.c has another");
 
 /// Largest MTU whose packets all fit: with an Ethernet header and two VLAN tags. Longer packets are left to the kernel.
 pub const MTU_WHOLE: u32 = ROOM - 14 - 8;
+/// The largest MTU whose packets come to workers in long frames.
+pub const MTU_LONG: u32 = 9216;
+const _: () = assert!(MTU_LONG as usize + 14 + 8 + 16 <= LONG_MAX, "bpf/steer.c has ROOM_LONG");
 
 /// An interface whose packets come to this process.
 ///
@@ -121,12 +124,15 @@ impl Interface {
         // the generic hook (until Linux 6.15 with a lock for each socket only) or what writes to a tap.
         // On the kernel path nobody fills them; a program in the driver may come later ([`Interface::move_to`]).
         let later = options.path == PacketPath::Kernel && options.mode != Mode::Generic;
-        let chunks = match (native || later) && copied && !device.carried {
-            true => Chunks::Anywhere,
-            false => Chunks::Aligned,
-        };
+        let chunks =
+            match (native || later) && copied && !device.carried && !is_long(options, &device) {
+                true => Chunks::Anywhere,
+                false => Chunks::Aligned,
+            };
         let (index, metadata) = (device.index, false);
-        let mut opener = Opener { umem, options, index, native, chunks, metadata, first: None };
+        let long = is_long(options, &device);
+        let mut opener =
+            Opener { umem, options, index, native, chunks, long, metadata, first: None };
         let mut sockets: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
         let mut pairs = Vec::new();
         for queue in 0..queues {
@@ -325,10 +331,16 @@ impl Interface {
         self.device.mac
     }
 
+    /// Its MTU when it was opened.
+    pub fn mtu(&self) -> u32 {
+        self.device.mtu
+    }
+
     /// The largest IP packet that reaches a worker, in bytes, where the interface's MTU is larger:
     /// longer ones stay with the kernel.
     pub fn mtu_served(&self) -> Option<u32> {
-        (self.device.mtu > MTU_WHOLE).then_some(MTU_WHOLE)
+        let most = if is_long(&self.options, &self.device) { MTU_LONG } else { MTU_WHOLE };
+        (self.device.mtu > most).then_some(most)
     }
 
     /// Receive queues served.
@@ -489,6 +501,11 @@ struct Made {
     sees_tags: bool,
 }
 
+/// Whether packets come in several frames.
+fn is_long(options: &InterfaceOptions, device: &Device) -> bool {
+    options.long && device.mtu > MTU_WHOLE && functions::is_from(6, 6)
+}
+
 /// The program, not yet attached, and its maps.
 fn load(
     options: &InterfaceOptions,
@@ -501,7 +518,7 @@ fn load(
     };
     let beside = device.beside && options.mode != Mode::Generic;
     let beside = beside.then_some(device.index);
-    let flags = (options.stamp_all, options.ip_options);
+    let flags = (options.stamp_all, options.ip_options, is_long(options, device));
     let (mut program, map, table) =
         Program::load_for(options.form, (options.workers, queues), keys, flags, beside)?;
     let failed = |source| AfXdpError::system("set up the XDP program", source);

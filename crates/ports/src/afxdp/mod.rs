@@ -48,7 +48,7 @@ pub use error::AfXdpError;
 pub use explain::{Fate, Why};
 pub use handoff::{Description, Handoff};
 pub use inject::KernelInjector;
-pub use interface::{Interface, InterfaceCounters, MTU_WHOLE, WORKERS_MAX};
+pub use interface::{Interface, InterfaceCounters, MTU_LONG, MTU_WHOLE, WORKERS_MAX};
 pub use modules::{find_modules, module_descriptor};
 pub use options::{Checksums, Exit, Form, InterfaceOptions, Mode, OpenMode, PacketPath, ZeroCopy};
 pub use policy::{CONNECTION_MARK, KernelPolicy, PREFIXES_MAX, REASONS, Side, UNHELD};

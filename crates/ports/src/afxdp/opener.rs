@@ -15,6 +15,8 @@ pub(super) struct Opener<'a> {
     pub(super) index: u32,
     pub(super) native: bool,
     pub(super) chunks: Chunks,
+    /// Packets may come and go in several frames.
+    pub(super) long: bool,
     pub(super) metadata: bool,
     /// A descriptor of the socket that registered the memory, and whether it is zero-copy.
     pub(super) first: Option<(OwnedFd, bool)>,
@@ -79,6 +81,7 @@ impl Opener<'_> {
         };
         let flags = match shared {
             Some(_) => libc::XDP_SHARED_UMEM,
+            None if self.long => copy | libc::XDP_USE_NEED_WAKEUP | libc::XDP_USE_SG,
             None => copy | libc::XDP_USE_NEED_WAKEUP,
         };
         sys::bind(fd, self.index, queue, flags, shared).map_err(|error| {

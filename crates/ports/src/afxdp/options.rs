@@ -102,6 +102,10 @@ pub struct InterfaceOptions {
     /// Whether IPv4 packets with options and IPv6 packets with hop-by-hop options come to workers too; else they
     /// are the kernel's.
     pub ip_options: bool,
+    /// Whether packets that are longer than a frame come to workers too, up to an MTU of 9,216, in long frames
+    /// ([`Pool::with_long`](ebb_graph::Pool::with_long)): where the interface's MTU is so large when it is opened, from
+    /// Linux 6.6 on. Else they are the kernel's.
+    pub long: bool,
 }
 
 impl InterfaceOptions {
@@ -120,6 +124,7 @@ impl InterfaceOptions {
             fill_min: u32::MAX,
             stamp_all: false,
             ip_options: false,
+            long: false,
         }
     }
 }

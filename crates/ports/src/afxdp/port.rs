@@ -150,7 +150,7 @@ impl Port for AfXdpPort {
         for step in 0..count {
             let index = (self.turn + step) % count;
             let socket = &mut self.sockets[index];
-            let taken = socket.receive(batch, left);
+            let taken = socket.receive(pool, batch, left);
             left -= taken;
             self.received_by[index] += taken as u64;
             socket.pair().service(pool);
@@ -171,11 +171,11 @@ impl Port for AfXdpPort {
     }
 
     #[inline]
-    fn transmit(&mut self, _pool: &mut Pool, batch: &mut Batch) -> usize {
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
         if matches!(self.state, State::Gone(_) | State::Closed) {
             return 0;
         }
-        let count = self.sockets[self.transmitter].transmit(batch);
+        let count = self.sockets[self.transmitter].transmit(pool, batch);
         self.transmitted += count as u64;
         count
     }

@@ -223,7 +223,7 @@ impl Program {
         sockets: u32,
         stamp_all: bool,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
-        Program::load_for(form, (workers, 1), sockets, (stamp_all, false), None)
+        Program::load_for(form, (workers, 1), sockets, (stamp_all, false, false), None)
     }
 
     /// Loads the program for one interface and so many workers and receive queues, with places for `sockets` sockets.
@@ -232,15 +232,15 @@ impl Program {
         form: Form,
         (workers, queues): (u32, u32),
         sockets: u32,
-        (stamp_all, ip_options): (bool, bool),
+        flags: loader::Flags,
         beside: Option<u32>,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
         let form_number = match form {
             Form::Rss => 0u32,
             Form::Steer => 1,
         };
-        let mut ebpf = loader::load(form_number, (workers, queues), sockets, stamp_all, ip_options)
-            .map_err(refused)?;
+        let mut ebpf =
+            loader::load(form_number, (workers, queues), sockets, flags).map_err(refused)?;
         // Older kernels refuse it; then there is only the other, which is loaded when it is asked for as well.
         if program(&mut ebpf, PIECES).load().is_err() {
             program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
@@ -250,8 +250,8 @@ impl Program {
             let globals: [(&str, &[u8]); 4] = [
                 ("form", &form_number.to_ne_bytes()),
                 ("workers", &workers.to_ne_bytes()),
-                ("stamp_interval_ns", &loader::interval(stamp_all).to_ne_bytes()),
-                ("ip_options", &u32::from(ip_options).to_ne_bytes()),
+                ("stamp_interval_ns", &loader::interval(flags.0).to_ne_bytes()),
+                ("ip_options", &u32::from(flags.1).to_ne_bytes()),
             ];
             let loaded = Beside::load(loader::OBJECT, &globals, &maps, index);
             loaded
@@ -549,7 +549,7 @@ fn bit6(address: Ipv6Addr) -> usize {
 
 /// Loads one of the object's helper programs alone and returns its descriptor.
 pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
-    let mut ebpf = loader::load(0, (1, 1), 1, false, false).map_err(refused)?;
+    let mut ebpf = loader::load(0, (1, 1), 1, (false, false, false)).map_err(refused)?;
     let program = program(&mut ebpf, name);
     program.load().map_err(|error| refused(error.into()))?;
     let fd = program.fd().map_err(|error| refused(error.into()))?;

@@ -17,6 +17,9 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
+    /// Of `options`: the packet goes on in the next one (`XDP_PKT_CONTD`).
+    pub(super) const GOES_ON: u32 = 1;
+
     /// Where a received packet begins in the region. The kernel names it as it stands, or, in memory
     /// registered without places for frames ([`sys::Chunks::Anywhere`](super::sys::Chunks)), the address
     /// that it was given and in the highest 16 bits how far behind that the packet begins.

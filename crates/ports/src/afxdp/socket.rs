@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 
-use ebb_graph::{Batch, FRAME_LEN, Packet, Pool};
+use ebb_graph::{Batch, FRAME_LEN, HEADROOM, Packet, Pool};
 use ebb_wire::unfinished;
 
 use super::ring::{ConsumerRing, Descriptor, Indices, ProducerRing};
@@ -219,9 +219,12 @@ impl Depth {
 /// say so (`struct xsk_tx_metadata` in `linux/if_xdp.h`).
 #[inline]
 fn leave_checksum(packet: &mut Packet) -> u32 {
+    unfinished(packet.data()).map_or(0, |place| leave_at(packet, &place))
+}
+
+fn leave_at(packet: &mut Packet, place: &ebb_wire::Unfinished) -> u32 {
     const CHECKSUM: u64 = 1 << 1;
     const OPTION: u32 = 1 << 1;
-    let Some(place) = unfinished(packet.data()) else { return 0 };
     let before = packet.before_mut(sys::METADATA_LEN as usize);
     before[..8].copy_from_slice(&CHECKSUM.to_ne_bytes());
     before[8..10].copy_from_slice(&place.start.to_ne_bytes());
@@ -240,6 +243,10 @@ pub(super) struct Socket {
     pub(super) key: u32,
     /// Packets that waited at the last mark and have not been received since.
     marked: u32,
+    /// What has come of a packet that goes on.
+    parts: Vec<Packet>,
+    /// Packets for which there was no long frame.
+    unheld: u64,
 }
 
 /// The RX and TX rings of a socket before it is bound.
@@ -271,7 +278,7 @@ impl Socket {
     /// A socket that has been bound.
     pub(super) fn new(fd: OwnedFd, parts: SocketParts, pair: Arc<Pair>, key: u32) -> Socket {
         let SocketParts { rx, tx } = parts;
-        Socket { rx, tx, fd: Arc::new(fd), pair, key, marked: 0 }
+        Socket { rx, tx, fd: Arc::new(fd), pair, key, marked: 0, parts: Vec::new(), unheld: 0 }
     }
 
     /// The socket for another process, as long as it is open here.
@@ -295,7 +302,8 @@ impl Socket {
     }
 
     #[inline]
-    pub(super) fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
+    pub(super) fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, max: usize) -> usize {
+        let before = batch.len();
         let count = self.rx.available().min(max as u32);
         for _ in 0..count {
             let descriptor = self.rx.pop();
@@ -303,6 +311,13 @@ impl Socket {
             let frame = self.pair.umem.take_back(start);
             let offset = start as usize & (FRAME_LEN - 1);
             let packet = frame.into_packet(offset, descriptor.len as usize);
+            if descriptor.options & Descriptor::GOES_ON != 0 || !self.parts.is_empty() {
+                self.parts.push(packet);
+                if descriptor.options & Descriptor::GOES_ON == 0 {
+                    self.join(pool, batch);
+                }
+                continue;
+            }
             packet.prefetch();
             batch.push(packet);
         }
@@ -310,7 +325,16 @@ impl Socket {
             self.rx.release();
             self.marked = self.marked.saturating_sub(count);
         }
-        count as usize
+        batch.len() - before
+    }
+
+    /// The last part of a packet has come.
+    #[cold]
+    fn join(&mut self, pool: &mut Pool, batch: &mut Batch) {
+        match pool.gather(&mut self.parts) {
+            Some(packet) => batch.push(packet),
+            None => self.unheld += 1,
+        }
     }
 
     pub(super) fn mark(&mut self) {
@@ -322,24 +346,78 @@ impl Socket {
     }
 
     #[inline]
-    pub(super) fn transmit(&mut self, batch: &mut Batch) -> usize {
+    pub(super) fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        if pool.has_long() && batch.iter().any(|packet| !self.lends(packet)) {
+            return self.transmit_long(pool, batch);
+        }
         let wanted = batch.len() as u32;
         let count = self.tx.free(wanted).min(wanted);
         let metadata = self.pair.metadata;
         for mut packet in batch.drain(..count as usize) {
             let left = metadata && packet.flags & Packet::LEFT != 0;
             let options = if left { leave_checksum(&mut packet) } else { 0 };
-            let address = self.pair.umem.region().packet_address(&packet);
-            let len = packet.len() as u32;
-            self.pair.umem.lend(address, self.pair.id);
-            // The token ends here: its address in the ring stands for it from now on.
-            let _ = packet;
-            self.tx.push(Descriptor { address, len, options });
+            self.lend(packet, options);
         }
         if count > 0 {
             self.tx.publish();
         }
         count as usize
+    }
+
+    #[inline(always)]
+    fn lend(&mut self, packet: Packet, options: u32) {
+        let address = self.pair.umem.region().packet_address(&packet);
+        let len = packet.len() as u32;
+        self.pair.umem.lend(address, self.pair.id);
+        // The token ends here: its address in the ring stands for it from now on.
+        let _ = packet;
+        self.tx.push(Descriptor { address, len, options });
+    }
+
+    /// Whether the kernel may have the packet's own frame.
+    fn lends(&self, packet: &Packet) -> bool {
+        self.pair.umem.region().holds(packet)
+    }
+
+    /// The same where there are packets in long frames: they leave in parts.
+    #[cold]
+    fn transmit_long(&mut self, pool: &mut Pool, batch: &mut Batch) -> usize {
+        let mut taken = 0;
+        while let Some(packet) = batch.get_mut(taken) {
+            let own = self.lends(packet);
+            let parts = if own { 1 } else { packet.len().div_ceil(FRAME_LEN - HEADROOM) } as u32;
+            if self.tx.free(parts) < parts || !own && !pool.has(parts as usize) {
+                break;
+            }
+            taken += 1;
+            let left = self.pair.metadata && packet.flags & Packet::LEFT != 0;
+            let place = if left { unfinished(packet.data()) } else { None };
+            if own {
+                let options = place.map_or(0, |place| leave_at(packet, &place));
+                let (address, len) = (self.pair.umem.region().packet_address(packet), packet.len());
+                self.pair.umem.lend(address, self.pair.id);
+                self.tx.push(Descriptor { address, len: len as u32, options });
+                continue;
+            }
+            let mut chunks = packet.data().chunks(FRAME_LEN - HEADROOM).enumerate().peekable();
+            while let Some((at, bytes)) = chunks.next() {
+                let mut part = pool.get().expect("as many as are there").fill(bytes);
+                let first = place.as_ref().filter(|_| at == 0);
+                let options = first.map_or(0, |place| leave_at(&mut part, place));
+                let goes_on = if chunks.peek().is_some() { Descriptor::GOES_ON } else { 0 };
+                self.lend(part, options | goes_on);
+            }
+        }
+        for packet in batch.drain(..taken) {
+            // The others' frames are the kernel's by now.
+            if !self.pair.umem.region().holds(&packet) {
+                pool.put(packet.into_frame());
+            }
+        }
+        if taken > 0 {
+            self.tx.publish();
+        }
+        taken
     }
 
     #[inline]
@@ -378,15 +456,18 @@ impl Socket {
     }
 
     pub(super) fn statistics(&self) -> io::Result<sys::Statistics> {
-        sys::statistics(self.fd())
+        let seen = sys::statistics(self.fd())?;
+        Ok(sys::Statistics { rx_dropped: seen.rx_dropped + self.unheld, ..seen })
     }
 
     /// Closes the socket; the last one of a queue takes all frames back that the kernel had.
     pub(super) fn close(mut self, pool: &mut Pool) {
         let mut batch = Batch::new();
-        while self.receive(&mut batch, Batch::RECEIVE_MAX) > 0 {
+        while self.queue_len() > 0 {
+            self.receive(pool, &mut batch, Batch::RECEIVE_MAX);
             pool.put_batch(&mut batch);
         }
+        pool.put_batch(&mut self.parts);
         let Socket { rx, tx, fd, pair, .. } = self;
         // The kernel's socket lives as long as its descriptor or a mapping of a ring.
         drop((rx, tx, fd));

@@ -178,6 +178,22 @@ pub fn send_long(socket: &PacketSocket, frame: &[u8]) {
     assert_eq!(sent, frame.len() as isize, "{}", std::io::Error::last_os_error());
 }
 
+/// Receives one frame of any length, within a second.
+pub fn receive_long(socket: &PacketSocket) -> Option<Vec<u8>> {
+    let mut frame = vec![0; 10_240];
+    for _ in 0..1000 {
+        let room = frame.as_mut_ptr().cast();
+        // SAFETY: a buffer of that length.
+        let len = unsafe { libc::recv(socket.fd(), room, frame.len(), libc::MSG_DONTWAIT) };
+        if let Ok(len) = usize::try_from(len) {
+            frame.truncate(len);
+            return Some(frame);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    None
+}
+
 /// Receives until nothing has come for a while.
 pub fn drain(port: &mut AfXdpPort, pool: &mut Pool, batch: &mut Batch) -> usize {
     let (mut count, mut quiet) = (0, 0);

@@ -44,13 +44,15 @@ pub(super) fn interval(stamp_all: bool) -> &'static u64 {
     &INTERVALS[usize::from(stamp_all)]
 }
 
+/// Whether every packet carries its time of arrival; whether those with options come to workers; long ones.
+pub(super) type Flags = (bool, bool, bool);
+
 /// Loads the object for one interface with so many workers and receive queues, with places for `sockets` sockets.
 pub(super) fn load(
     form: u32,
     (workers, queues): (u32, u32),
     sockets: u32,
-    stamp_all: bool,
-    ip_options: bool,
+    (stamp_all, ip_options, long): Flags,
 ) -> Result<Ebpf, EbpfError> {
     LOADER
         .lock()
@@ -59,6 +61,7 @@ pub(super) fn load(
         .override_global("workers", &NUMBERS[workers as usize], true)
         .override_global("stamp_interval_ns", interval(stamp_all), true)
         .override_global("ip_options", &NUMBERS[usize::from(ip_options)], true)
+        .override_global("long_packets", &NUMBERS[usize::from(long)], true)
         .override_global("tick_ns", &*TICK_NS, true)
         .override_global("casts", &NUMBERS[usize::from(functions::casts())], true)
         .map_max_entries("sockets", sockets)

@@ -48,7 +48,7 @@ fn options_reach_workers_where_they_are_to() {
     with6[20] = 0;
     for (ip_options, hashed) in [(false, false), (true, true)] {
         let (mut steer, _sockets, _table) =
-            Program::load_for(Form::Rss, (1, 1), 1, (false, ip_options), None).unwrap();
+            Program::load_for(Form::Rss, (1, 1), 1, (false, ip_options, false), None).unwrap();
         steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
         let hash = program(&mut steer.ebpf, "hash_of");
         hash.load().unwrap();
