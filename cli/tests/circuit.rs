@@ -18,6 +18,8 @@ use ebb_tord::seal::{Keys, Sealer};
 use ebb_tord::sync::{self, Announced, Frame, Heard};
 use serde_json::Value;
 
+#[path = "circuit/jumbo.rs"]
+mod jumbo;
 #[path = "circuit/router.rs"]
 mod router;
 #[path = "circuit/windows.rs"]

@@ -17,7 +17,7 @@ use ebb_host::Doorbell;
 use ebb_host::netlink::{Address, Event, Link, Monitor, Requests};
 use ebb_host::wait::WaitSet;
 use ebb_ports::Port;
-use ebb_ports::afxdp::{AfXdpPort, Interface, KernelInjector, Umem};
+use ebb_ports::afxdp::{AfXdpPort, Interface, KernelInjector, MTU_LONG, Umem};
 use ipnet::IpNet;
 use tracing::{debug, info, warn};
 
@@ -81,6 +81,11 @@ impl Kept {
     pub(crate) fn new(interface: Interface, own: &[IpAddr], prefixes: &[IpNet]) -> Kept {
         let link = Reopened::new(interface);
         Kept { link, own: own.to_vec(), prefixes: prefixes.to_vec() }
+    }
+
+    /// The largest packet that it takes, bytes.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.link.interface().map_or(0, |interface| interface.mtu().min(MTU_LONG))
     }
 
     /// The switch's addresses there, with the lengths of their networks.

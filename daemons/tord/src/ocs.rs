@@ -28,7 +28,7 @@ use crate::clock::{now_ns, since_1970_ns};
 use crate::config::{Mode, OcsConfig};
 use crate::plan::{Phase, Plan};
 use crate::rack::time_ns;
-use crate::reopen::{LINKS_EVERY_NS, RING, Reopened, open_interface};
+use crate::reopen::{LINKS_EVERY_NS, LONG_PER_PORT, RING, Reopened, open_interface};
 use crate::seal::Sealer;
 use crate::status::{OcsStatus, PARTS};
 use crate::sync::RACKS_MAX;
@@ -179,7 +179,7 @@ impl Emulator {
             at,
             control,
             sealer: Sealer::new(keys, since_1970_ns()),
-            pool: Pool::new(reserve),
+            pool: Pool::new(reserve).with_long(config.port.len() as u32 * LONG_PER_PORT),
             rng: Seed(1).stream("card"),
             wait: WaitSet::new(),
             umem,

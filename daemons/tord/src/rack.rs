@@ -247,6 +247,7 @@ impl Rack {
         if to >= crate::sync::RACKS_MAX || to == usize::from(self.number) {
             return Some(day.end_ns);
         }
+        self.drop_too_long(day, to, rules, pool);
         // Every rack's link is to begin before any has its second frame.
         let dawn = self.begin(day, to, rules);
         let burst = if dawn { 1 } else { BURST };
@@ -278,6 +279,16 @@ impl Rack {
         let pause = time_ns(rules.ahead, rules.rate_bps) / 2;
         let again = self.link_free_ns.saturating_sub(pause).max(now_ns);
         Some(if dawn { now_ns } else { again.min(day.end_ns) })
+    }
+
+    /// What no day carries would keep what is behind it waiting for ever.
+    fn drop_too_long(&mut self, day: Day, to: usize, rules: &Rules, pool: &mut Pool) {
+        let day_ns = (day.end_ns - day.begin_ns).saturating_sub(rules.guard_ns);
+        while self.voqs.first(to).is_some_and(|len| time_ns(len, rules.rate_bps) > day_ns) {
+            let packet = self.voqs.pop(to).expect("there is a first");
+            self.counters.dropped_full += 1;
+            pool.put(packet.into_frame());
+        }
     }
 
     /// Opens the day's purse at its first look, and says whether this was it.

@@ -13,6 +13,8 @@ use tracing::{info, warn};
 
 use crate::absent::Absent;
 
+/// Frames of each port for what is longer than others.
+pub(crate) const LONG_PER_PORT: u32 = 512;
 /// Places in each ring.
 pub(crate) const RING: u32 = 512;
 /// How often is looked whether interfaces are still those that are open.
@@ -30,6 +32,7 @@ pub(crate) fn open_interface(
     options.stamp_all = stamp;
     // Nobody else forwards what comes here.
     options.ip_options = true;
+    options.long = true;
     let mut interface = Interface::open(umem, &options)?;
     if !macs.is_empty() {
         interface.set_macs(macs).with_context(|| name.to_owned())?;

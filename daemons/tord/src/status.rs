@@ -79,7 +79,7 @@ pub struct RackStatus {
     /// Packets marked so that their senders slow down, since their queue is long.
     #[serde(default)]
     pub marked: u64,
-    /// Frames that no queue had room for.
+    /// Frames that no queue had room for, or no day.
     pub dropped_full: u64,
     /// Packets for the switch itself that came by the uplink, or were not the XDP program's to leave to the kernel.
     pub to_kernel: u64,

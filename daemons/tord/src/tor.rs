@@ -25,7 +25,7 @@ use crate::energy::EnergyAccount;
 use crate::follow::{Followed, Follower, Following, Kept, Order, open_port};
 use crate::plan::{Phase, Plan, Source};
 use crate::rack::{Parts, Rack, Rules, ToKernel};
-use crate::reopen::{LINKS_EVERY_NS, RING};
+use crate::reopen::{LINKS_EVERY_NS, LONG_PER_PORT, RING};
 use crate::seal::{Keys, Sealer};
 use crate::status::{RackStatus, SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
@@ -33,8 +33,14 @@ use crate::tables::{FIRST_HOST, Tables, UPLINK};
 
 /// Frames for what waits in a rack's queues.
 const FRAMES_PER_RACK: u32 = 8192;
+/// The same for what is longer than others.
+const LONG_PER_RACK: u32 = 2048;
 /// Sleep ends this long before something is due; from then on the thread looks again and again.
 const SPIN_NS: u64 = 60_000;
+/// A link header, and what is on the link besides.
+const LINK_LEN: u64 = 14 + crate::voq::FRAMING;
+/// Longest frame of ordinary links.
+const SHORT_LEN: u64 = 1_600;
 /// How often sync frames are read.
 const CONTROL_EVERY_NS: u64 = 200_000;
 /// How often status is shown and signals are looked at.
@@ -110,6 +116,8 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
 
 struct Switch {
     rules: Rules,
+    /// Of what a frame takes of a link, bytes.
+    longest: u64,
     realtime: bool,
     plan: Plan,
     racks: Vec<Rack>,
@@ -148,6 +156,7 @@ impl Switch {
         warn_of_strangers(&keys, "tor");
         let ports: u32 = config.rack.iter().map(|rack| 1 + rack.host.len() as u32).sum();
         let frames = ports * 4 * RING + config.rack.len() as u32 * FRAMES_PER_RACK + 4096;
+        let long = ports * LONG_PER_PORT + config.rack.len() as u32 * LONG_PER_RACK;
         let (region, reserve): (&'static Region, _) = Reserve::allocate(frames);
         let umem = Umem::new(region);
         let bell = Doorbell::new().context("cannot make an event descriptor")?;
@@ -159,6 +168,8 @@ impl Switch {
             racks.push(rack);
             followed.push(follows);
         }
+        let mtus = followed.iter().flat_map(|rack| &rack.ports).map(Kept::mtu);
+        let longest = (u64::from(mtus.max().unwrap_or(0)) + LINK_LEN).max(SHORT_LEN);
         let (sender, orders) = channel();
         let following = Follower::new(followed, &umem, sender, (for_kernel, bell))?.start()?;
         let name = &config.tor.control;
@@ -168,13 +179,14 @@ impl Switch {
         let rotation_ns = (config.tor.rotation_ms * 1e6) as u64;
         let now = now_ns();
         Ok(Switch {
-            rules: rules(config),
+            rules: rules(config, longest),
+            longest,
             realtime: config.tor.realtime,
             plan: Plan::new(config.tor.clock, rotation_ns),
             racks,
             control,
             sealer: Sealer::new(keys, since_1970_ns()),
-            pool: Pool::new(reserve),
+            pool: Pool::new(reserve).with_long(long),
             fds,
             wait: WaitSet::new(),
             orders,
@@ -399,7 +411,7 @@ impl Switch {
     fn reload(&mut self, path: &Path) -> Result<&'static str> {
         let config = TorConfig::load(path)?;
         exchange(config.keys()?, &mut self.sealer, &mut self.plan, "tor");
-        self.rules = rules(&config);
+        self.rules = rules(&config, self.longest);
         let (bytes, mark) = config.tor.queue_bytes();
         self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes, mark));
         self.reloads += 1;
@@ -412,13 +424,14 @@ impl Switch {
     }
 }
 
-fn rules(config: &TorConfig) -> Rules {
+/// `longest`: of what a frame takes of a link, bytes.
+fn rules(config: &TorConfig, longest: u64) -> Rules {
     let tor = &config.tor;
     Rules {
         tokens: tor.tokens,
         rate_bps: (tor.link_mbps * 1e6) as u64,
         // At least two frames, or nothing could ever be sent on a slow link.
-        ahead: ((tor.ahead_us * tor.link_mbps / 8.0) as u64).max(2 * 1_600),
+        ahead: ((tor.ahead_us * tor.link_mbps / 8.0) as u64).max(2 * longest),
         guard_ns: (tor.guard_us * 1e3) as u64,
         packet_bps: (tor.packet_mbps * 1e6) as u64,
         packets_only: tor.mode == Mode::Packets,

@@ -168,8 +168,8 @@ impl Rack {
         let mut bytes = vec![0; LINK + mtu];
         bytes[..LINK].copy_from_slice(link);
         while let Some(len) = fragments.write_next(&mut bytes[LINK..]) {
-            match pool.get() {
-                Some(frame) => self.leave(port, frame.fill(&bytes[..LINK + len]), pool),
+            match pool.fill(&bytes[..LINK + len]) {
+                Some(packet) => self.leave(port, packet, pool),
                 None => self.counters.dropped_full += 1,
             }
         }
