@@ -67,7 +67,7 @@ mod tests {
     fn invariants_hold_for_fifty_members() {
         let size = Size { members: 50, balancers: 3 };
         let mut sum = Outcome::default();
-        for seed in 1..=number("EBB_SCHEDULES").unwrap_or(3) {
+        for seed in 1..=number("EBB_SCHEDULES").unwrap_or(4) {
             let mix = Mix { clock_steps: seed % 2 == 0 };
             let outcome = schedule_of(size, seed, mix);
             sum.add(&outcome.unwrap_or_else(|broken| panic!("seed {seed} with {mix:?}: {broken}")));
