@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ebb_apps::Application;
-use ebb_apps::esp::{Algorithm, Esp, Key, Start, Tunnel, Used};
+use ebb_apps::esp::{Algorithm, DontFragment, Esp, Key, Start, Tunnel, Used};
 use ebb_apps::route::{Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph};
-use ebb_graph::{Batch, Exits, Packet, Pool, PortId};
+use ebb_graph::{Batch, Exits, Packet, Pool, PortId, Reserve};
 use ebb_units::Time;
 use ebb_wire::Template;
 use serde_json::{Value as Json, json};
@@ -66,11 +66,12 @@ impl End {
             extended_sequence: true,
             udp: false,
             mtu: 1500,
+            df: DontFragment::Copy,
         };
         let claim = Used::default().claim(1 << 60, Duration::ZERO).expect("numbers");
-        let starts = [Start { claim, seen: 0 }];
-        let esp: Arc<dyn Application> =
-            Arc::new(Esp::new(1, &[tunnel], &starts, &(Arc::new(|| ()) as _)));
+        let (starts, bell) = ([Start { claim, seen: 0 }], Arc::new(|| ()) as _);
+        let reserve = Reserve::new(Vec::new());
+        let esp: Arc<dyn Application> = Arc::new(Esp::new(1, &[tunnel], &starts, &bell, &reserve));
         let (mut tables, fib) = FibWriter::new();
         let (id, gateway) = (InterfaceId(0), "203.0.113.2".parse()?);
         let port = PortId(0);

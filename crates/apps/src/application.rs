@@ -52,6 +52,10 @@ pub trait Application: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// One of the packets that its ingress nodes made, from the IP header on, is too long for a link by which it would
+    /// leave, and is dropped: the link has this MTU.
+    fn too_long(&self, _now: Time, _packet: &[u8], _mtu: u16) {}
+
     /// Bytes by which its egress node lengthens packets that leave by `port`: the MTU is smaller by them.
     fn overhead(&self, _port: PortId) -> u16 {
         0

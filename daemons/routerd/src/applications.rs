@@ -12,7 +12,7 @@ use ebb_apps::count::Count;
 use ebb_apps::dedup::Dedup;
 use ebb_apps::ipfix::{Bell, Exporter, Format, Ipfix, Metering, Version};
 use ebb_apps::route::FibWriter;
-use ebb_graph::PortId;
+use ebb_graph::{PortId, Reserve};
 
 use crate::config::{App, Config, FlowExport, FlowTransport, FlowVersion};
 use crate::status;
@@ -38,20 +38,29 @@ pub struct Made {
     pub dedup: Option<Arc<Dedup>>,
 }
 
-/// Makes those of a configuration for so many workers; `bells` wake what sends flows and what
-/// speaks with peers. Of tunnels' keys nothing is
+/// Makes those of a configuration for so many workers, which share the frames of `reserve`; `bells` wake what sends
+/// flows and what speaks with peers. Of tunnels' keys nothing is
 /// remembered unless it is `lasting`.
 ///
 /// # Errors
 /// When a key cannot be read, or what is remembered of one.
-pub fn make(config: &Config, workers: usize, bells: &Bells, lasting: bool) -> Result<Made> {
+pub fn make(
+    config: &Config,
+    workers: usize,
+    bells: &Bells,
+    reserve: &Arc<Reserve>,
+    lasting: bool,
+) -> Result<Made> {
     let (mut exporter, mut tunnels, mut dedup) = (None, None, None);
     let make = |app: &App| -> Result<Arc<dyn Application>> {
         Ok(match app {
-            App::Esp if !lasting => tunnel_state::make_passing(workers, &config.esp.tunnels()?)?,
+            App::Esp if !lasting => {
+                tunnel_state::make_passing(workers, &config.esp.tunnels()?, reserve)?
+            }
             App::Esp => {
                 let esp = &config.esp;
-                let made = tunnel_state::make(&esp.state_directory, workers, &esp.tunnels()?)?;
+                let tunnels_of = esp.tunnels()?;
+                let made = tunnel_state::make(&esp.state_directory, workers, &tunnels_of, reserve)?;
                 tunnels.insert(made).esp.clone()
             }
             App::Count => Arc::new(Count::new(workers)),

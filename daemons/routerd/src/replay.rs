@@ -139,8 +139,9 @@ impl Replay {
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
+        let (bells, pool) = (applications::silent(), Pool::standalone(FRAMES));
         let Made { applications, exporter, .. } =
-            applications::make(config, 1, &applications::silent(), false)?;
+            applications::make(config, 1, &bells, pool.reserve(), false)?;
         let builder = Builder::new(fib, requests).limits(limits).applications(&applications);
         let WorkerGraph { graph, entry, counters: route } = builder.worker(0);
         let to_kernel = Interface {
@@ -156,7 +157,7 @@ impl Replay {
             entry,
             route,
             exits: Exits::new(PORTS_MAX),
-            pool: Pool::standalone(FRAMES),
+            pool,
             kernel,
             report: ReplayReport::default(),
             macs: options.any_mac.then(|| {

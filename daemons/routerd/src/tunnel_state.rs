@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ebb_apps::esp::{Bell, Claim, Esp, Start, Tunnel, Used};
+use ebb_graph::Reserve;
 use ebb_host::wait::WaitSet;
 use ebb_host::{Doorbell, clock, journal};
 use tracing::warn;
@@ -159,7 +160,12 @@ pub struct Remembered {
 ///
 /// # Errors
 /// When that cannot be read or written down, or the clock was never set.
-pub fn make(directory: &Path, workers: usize, tunnels: &[Tunnel]) -> Result<Remembered> {
+pub fn make(
+    directory: &Path,
+    workers: usize,
+    tunnels: &[Tunnel],
+    reserve: &Arc<Reserve>,
+) -> Result<Remembered> {
     let now = clock::since_1970();
     ensure!(
         now.as_secs() >= CLOCK_S_MIN,
@@ -183,7 +189,7 @@ pub fn make(directory: &Path, workers: usize, tunnels: &[Tunnel]) -> Result<Reme
     let bell = Arc::new(Doorbell::new()?);
     let rung = bell.clone();
     let ring: Bell = Arc::new(move || rung.ring());
-    let esp = Arc::new(Esp::new(workers, tunnels, &starts, &ring));
+    let esp = Arc::new(Esp::new(workers, tunnels, &starts, &ring, reserve));
     Ok(Remembered { esp, store, keys, bell })
 }
 
@@ -191,13 +197,18 @@ pub fn make(directory: &Path, workers: usize, tunnels: &[Tunnel]) -> Result<Reme
 ///
 /// # Errors
 /// When the clock's time is no beginning.
-pub fn make_passing(workers: usize, tunnels: &[Tunnel]) -> Result<Arc<Esp>> {
+pub fn make_passing(
+    workers: usize,
+    tunnels: &[Tunnel],
+    reserve: &Arc<Reserve>,
+) -> Result<Arc<Esp>> {
     let start = || {
         let claim = Used::default().claim(u64::from(u32::MAX), clock::since_1970());
         Ok(Start { claim: claim.context("esp: the clock is wrong")?, seen: 0 })
     };
     let starts: Result<Vec<Start>> = tunnels.iter().map(|_| start()).collect();
-    Ok(Arc::new(Esp::new(workers, tunnels, &starts?, &(Arc::new(|| ()) as Bell))))
+    let bell: Bell = Arc::new(|| ());
+    Ok(Arc::new(Esp::new(workers, tunnels, &starts?, &bell, reserve)))
 }
 
 /// The thread that claims and writes down; ends with this, after the workers.

@@ -19,7 +19,7 @@ pub(super) const AROUND_LEN: usize = FRONT_LEN + TRAILER_LEN + TAG_LEN;
 /// The direction in which packets are sealed.
 #[derive(Debug)]
 pub(super) struct Outbound {
-    spi: u32,
+    pub(super) spi: u32,
     cipher: Cipher,
     extended: bool,
     pub(super) numbers: Numbers,

@@ -14,6 +14,7 @@ pub(super) enum Counted {
     Dummies,
     Keepalives,
     TooBig,
+    Cut,
     Replayed,
     Forged,
     Malformed,
@@ -29,7 +30,7 @@ pub(super) enum Counted {
 }
 
 /// In the same order.
-pub(super) const NAMES: [&str; 19] = [
+pub(super) const NAMES: [&str; 20] = [
     "sealed_packets",
     "sealed_bytes",
     "opened_packets",
@@ -37,6 +38,7 @@ pub(super) const NAMES: [&str; 19] = [
     "dummy_packets",
     "keepalive_packets",
     "too_big_packets",
+    "cut_packets",
     "dropped_replayed",
     "dropped_forged",
     "dropped_malformed",

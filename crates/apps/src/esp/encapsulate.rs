@@ -10,6 +10,7 @@ use ebb_wire::{Ipv4, Ipv6, checksum, ethertype, protocol};
 
 use super::association::{AROUND_LEN, FRONT_LEN, Inbound, Outbound, Refusal, padding};
 use super::numbers::Number;
+use super::path::LEAST_V6;
 
 /// Port of ESP in UDP at both ends (RFC 3948 section 2.1).
 pub(super) const UDP_PORT: u16 = 4500;
@@ -25,6 +26,19 @@ pub(super) struct Outer {
     pub(super) local: IpAddr,
     pub(super) remote: IpAddr,
     pub(super) udp: bool,
+    pub(super) df: DontFragment,
+}
+
+/// Whether sealed IPv4 packets may be cut on their way (RFC 4301 section 8.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DontFragment {
+    /// As the packet inside; IPv6 must not be.
+    #[default]
+    Copy,
+    /// Never: whoever would cut them asks for shorter ones.
+    Set,
+    /// Always.
+    Clear,
 }
 
 impl Outer {
@@ -40,8 +54,8 @@ impl Outer {
         text_len.saturating_sub(2) as u16
     }
 
-    /// Writes it in front of `esp_len` bytes; `class` is DSCP and ECN.
-    fn write(&self, out: &mut [u8], class: u8, esp_len: usize) {
+    /// Writes it in front of `esp_len` bytes; `class` is DSCP and ECN; the identification of what may be cut.
+    fn write(&self, out: &mut [u8], class: u8, may_cut: Option<u16>, esp_len: usize) {
         let udp_len = if self.udp { UDP_LEN } else { 0 };
         let payload_len = udp_len + esp_len;
         let next = if self.udp { protocol::UDP } else { protocol::ESP };
@@ -51,8 +65,10 @@ impl Outer {
                 let total_len = (Ipv4::LEN + payload_len) as u16;
                 ip[..2].copy_from_slice(&[0x45, class]);
                 ip[2..4].copy_from_slice(&total_len.to_be_bytes());
-                // Not to be fragmented, so that its identification means nothing (RFC 6864 section 4.1).
-                ip[4..12].copy_from_slice(&[0, 0, 0x40, 0, TTL, next, 0, 0]);
+                // Where it is not to be cut, its identification means nothing (RFC 6864 section 4.1).
+                ip[4..6].copy_from_slice(&may_cut.unwrap_or(0).to_be_bytes());
+                let flags = if may_cut.is_some() { 0 } else { 0x40 };
+                ip[6..12].copy_from_slice(&[flags, 0, TTL, next, 0, 0]);
                 ip[12..16].copy_from_slice(&local.octets());
                 ip[16..20].copy_from_slice(&remote.octets());
                 let sum = checksum::of(ip);
@@ -103,12 +119,18 @@ pub(super) fn seal(
     }
     let inner = &mut packet.data_mut()[l3..l3 + len];
     // It is forwarded, once, here (RFC 4301 section 5.1.2.1).
-    let class = if is_v4 {
+    let (class, dont_fragment) = if is_v4 {
         Ipv4::decrement_ttl(inner);
-        inner[1]
+        (inner[1], inner[6] & 0x40 != 0)
     } else {
         Ipv6::decrement_hop_limit(inner);
-        inner[0] << 4 | inner[1] >> 4
+        // Senders need not make packets shorter than this (RFC 8200 section 5).
+        (inner[0] << 4 | inner[1] >> 4, len > usize::from(LEAST_V6))
+    };
+    let may_cut = match outer.df {
+        DontFragment::Copy => !dont_fragment,
+        DontFragment::Set => false,
+        DontFragment::Clear => true,
     };
     packet.set_len(l3 + len + behind);
     packet.push_front(front);
@@ -117,7 +139,7 @@ pub(super) fn seal(
     let of_outer = if outer.local.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
     data[l3 - 2..l3].copy_from_slice(&of_outer.to_be_bytes());
     let (head, esp) = data[l3..].split_at_mut(outer.len());
-    outer.write(head, class, esp.len());
+    outer.write(head, class, may_cut.then_some(number.sequence as u16), esp.len());
     let next = if is_v4 { protocol::IPV4 } else { protocol::IPV6 };
     out.seal(esp, len, next, number);
     true
@@ -237,7 +259,7 @@ mod tests {
         let [v4, v6]: [IpAddr; 2] =
             ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().expect("an address"));
         for (local, udp) in [(v4, false), (v4, true), (v6, false)] {
-            let outer = Outer { local, remote: local, udp };
+            let outer = Outer { local, remote: local, udp, df: DontFragment::Copy };
             for mtu in 1280..1504 {
                 let whole = |len: usize| outer.len() + AROUND_LEN + len + padding(len);
                 let room = usize::from(outer.room(mtu));
@@ -247,6 +269,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(Outer { local: v4, remote: v4, udp: false }.room(1500), 1446);
+        let outer = Outer { local: v4, remote: v4, udp: false, df: DontFragment::Set };
+        assert_eq!(outer.room(1500), 1446);
     }
 }

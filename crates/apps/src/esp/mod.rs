@@ -10,16 +10,20 @@ mod counters;
 mod encapsulate;
 mod node;
 mod numbers;
+mod path;
 mod policy;
 mod window;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ebb_graph::Node;
+use ebb_graph::{Node, Reserve};
+use ebb_units::Time;
+use ebb_wire::{Ipv4, Ipv6};
 use ipnet::IpNet;
 
 pub use cipher::{Algorithm, Key, KeyError};
+pub use encapsulate::DontFragment;
 pub use numbers::{Claim, Used};
 
 use crate::application::Application;
@@ -29,6 +33,7 @@ use counters::Counters;
 use encapsulate::Outer;
 use node::{Guard, Tunnels};
 use numbers::Numbers;
+use path::{Path, Request};
 use policy::Policy;
 use window::Window;
 
@@ -55,8 +60,10 @@ pub struct Tunnel {
     pub extended_sequence: bool,
     /// Whether ESP is in UDP, port 4500 (RFC 3948); IPv4 only.
     pub udp: bool,
-    /// Longest sealed packet.
+    /// Longest sealed packet, until routers on the way ask for less.
     pub mtu: u16,
+    /// Whether sealed packets may be cut on their way.
+    pub df: DontFragment,
 }
 
 /// Rung when numbers should be claimed soon; by any worker.
@@ -76,8 +83,14 @@ pub struct Start {
 struct Pair {
     outer: Outer,
     out: Outbound,
+    path: Path,
+}
+
+impl Pair {
     /// Longest packet that may be sealed.
-    room: u16,
+    fn room(&self, now: Time) -> u16 {
+        self.outer.room(self.path.mtu(now))
+    }
 }
 
 /// What all workers share.
@@ -89,6 +102,20 @@ struct Shared {
     into: Vec<(Inbound, usize)>,
     locals: Vec<IpAddr>,
     in_udp: bool,
+    /// Frames for the pieces of what is cut.
+    reserve: Arc<Reserve>,
+}
+
+impl Shared {
+    /// Does as a router on the way asks, if it is about a packet of ours.
+    fn heed(&self, request: Request, now: Time) {
+        let is_ours = |pair: &&Pair| {
+            (pair.outer.local, pair.outer.remote) == request.ends && pair.out.spi == request.spi
+        };
+        if let Some(pair) = self.pairs.iter().find(is_ours) {
+            pair.path.learn(request.mtu, request.ends.0.is_ipv4(), now);
+        }
+    }
 }
 
 /// The application.
@@ -99,14 +126,22 @@ pub struct Esp {
 }
 
 impl Esp {
-    /// For so many workers; each tunnel goes on where its start says.
-    pub fn new(workers: usize, tunnels: &[Tunnel], starts: &[Start], bell: &Bell) -> Esp {
+    /// For so many workers; each tunnel goes on where its start says. Frames of `reserve` are for the pieces of
+    /// packets that are cut.
+    pub fn new(
+        workers: usize,
+        tunnels: &[Tunnel],
+        starts: &[Start],
+        bell: &Bell,
+        reserve: &Arc<Reserve>,
+    ) -> Esp {
         let pair = |(tunnel, start): (&Tunnel, &Start)| {
-            let outer = Outer { local: tunnel.local, remote: tunnel.remote, udp: tunnel.udp };
+            let Tunnel { local, remote, udp, df, .. } = *tunnel;
+            let outer = Outer { local, remote, udp, df };
             let cipher = Cipher::new(tunnel.algorithm, &tunnel.out.1);
             let numbers = Numbers::new(start.claim, bell.clone());
             let out = Outbound::new(tunnel.out.0, cipher, tunnel.extended_sequence, numbers);
-            Pair { outer, out, room: outer.room(tunnel.mtu) }
+            Pair { outer, out, path: Path::new(tunnel.mtu) }
         };
         let into = |(number, tunnel): (usize, &Tunnel)| {
             let cipher = Cipher::new(tunnel.algorithm, &tunnel.into.1);
@@ -125,6 +160,7 @@ impl Esp {
             into,
             locals,
             in_udp: tunnels.iter().any(|tunnel| tunnel.udp),
+            reserve: reserve.clone(),
         };
         let counters = (0..workers).map(|_| Arc::default()).collect();
         Esp { shared: Arc::new(shared), counters }
@@ -181,5 +217,22 @@ impl Application for Esp {
 
     fn addresses(&self) -> Vec<IpAddr> {
         self.shared.locals.clone()
+    }
+
+    fn too_long(&self, now: Time, packet: &[u8], mtu: u16) {
+        let about = || match Ipv4::new(packet) {
+            Some(v4) if v4.version() == 4 => {
+                let ends = (v4.source().into(), v4.destination().into());
+                path::about(ends, v4.protocol(), v4.payload(), mtu)
+            }
+            _ => {
+                let v6 = Ipv6::new(packet)?;
+                let ends = (v6.source().into(), v6.destination().into());
+                path::about(ends, v6.next_header(), v6.payload(), mtu)
+            }
+        };
+        if let Some(request) = about() {
+            self.shared.heed(request, now);
+        }
     }
 }

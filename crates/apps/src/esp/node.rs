@@ -6,15 +6,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ebb_graph::{Batch, DropReason, Node, Outputs, Packet};
+use ebb_graph::{Batch, DropReason, Node, Outputs, Packet, Pool};
 use ebb_units::Time;
-use ebb_wire::{Ipv4, Ipv6, ethertype, is_group, link, protocol};
+use ebb_wire::{Fragments, Ipv4, Ipv6, ethertype, is_group, link, protocol};
 
 use super::Shared;
 use super::association::Refusal;
 use super::counters::{Counted, Counters};
 use super::encapsulate::{self, Opened, Place, UDP_PORT};
 use super::numbers::{Number, Taken};
+use super::path::{self, LEAST_V6};
 use super::policy::Ends;
 use crate::application::{OPENED, OWN_SOURCE};
 use crate::route;
@@ -27,6 +28,8 @@ enum Step {
     Seal(usize, Place),
     /// Tell the sender, who is to send no more than the tunnel's room.
     TooBig(usize, Place),
+    /// Seal it in pieces.
+    Cut(usize, Place),
     /// The ESP header is there.
     Open(Place, usize),
 }
@@ -79,13 +82,13 @@ impl Tunnels {
         Tunnels { shared, counters, steps: Vec::with_capacity(2 * Batch::RECEIVE_MAX) }
     }
 
-    fn step(&self, packet: &Packet) -> Step {
+    fn step(&self, packet: &Packet, now: Time) -> Step {
         let Some(seen) = see(packet) else { return Step::Pass };
         // Frames for several stations are never forwarded.
         if seen.group {
             return Step::Pass;
         }
-        if let Some(step) = self.for_us(packet, &seen) {
+        if let Some(step) = self.for_us(packet, &seen, now) {
             return step;
         }
         let (from, to) =
@@ -95,11 +98,11 @@ impl Tunnels {
         if from.is_some() && from != to {
             return Step::Drop(Counted::ClearIn);
         }
-        self.outbound(packet, &seen).unwrap_or(Step::Pass)
+        self.outbound(packet, &seen, now).unwrap_or(Step::Pass)
     }
 
     /// What comes to a tunnel's own end.
-    fn for_us(&self, packet: &Packet, seen: &Seen) -> Option<Step> {
+    fn for_us(&self, packet: &Packet, seen: &Seen, now: Time) -> Option<Step> {
         let address: IpAddr = match seen.ends.is_v4 {
             true => IpAddr::V4((seen.ends.destination as u32).into()),
             false => IpAddr::V6(seen.ends.destination.into()),
@@ -121,6 +124,12 @@ impl Tunnels {
             let header = Ipv6::new(bytes)?;
             (header.next_header(), Ipv6::LEN, false, place.len <= bytes.len())
         };
+        let icmp = if place.is_v4 { protocol::ICMP } else { protocol::ICMPV6 };
+        if next == icmp
+            && let Some(request) = path::request(&bytes[..place.len.min(bytes.len())], place.is_v4)
+        {
+            self.shared.heed(request, now);
+        }
         let in_udp = next == protocol::UDP && self.shared.in_udp;
         if next != protocol::ESP && !in_udp {
             return None;
@@ -153,24 +162,28 @@ impl Tunnels {
     }
 
     /// What has to leave by a tunnel.
-    fn outbound(&self, packet: &Packet, seen: &Seen) -> Option<Step> {
+    fn outbound(&self, packet: &Packet, seen: &Seen, now: Time) -> Option<Step> {
         let tunnel = self.shared.policy.outbound(seen.ends)?;
         let place = seen.place;
         let bytes = &packet.data()[place.l3..];
-        let (whole, ttl) = if place.is_v4 {
-            (route::is_whole_v4(bytes), bytes[8])
+        let (whole, ttl, may_cut) = if place.is_v4 {
+            (route::is_whole_v4(bytes), bytes[8], bytes[6] & 0x40 == 0)
         } else {
-            (place.len <= bytes.len() && bytes[0] >> 4 == 6, bytes[7])
+            (place.len <= bytes.len() && bytes[0] >> 4 == 6, bytes[7], false)
         };
+        let fits = || place.len <= usize::from(self.shared.pairs[tunnel].room(now));
         Some(if !whole {
             Step::Drop(Counted::Malformed)
         } else if ttl <= 1 {
             // Routing drops it and tells the sender.
             Step::Pass
-        } else if place.len > usize::from(self.shared.pairs[tunnel].room) {
-            Step::TooBig(tunnel, place)
-        } else {
+        } else if fits() || (!place.is_v4 && place.len <= usize::from(LEAST_V6)) {
+            // Senders of IPv6 would make no shorter ones: routers on the way may cut what is sealed.
             Step::Seal(tunnel, place)
+        } else if may_cut {
+            Step::Cut(tunnel, place)
+        } else {
+            Step::TooBig(tunnel, place)
         })
     }
 
@@ -203,9 +216,9 @@ impl Tunnels {
     }
 
     /// Sends on what did not come in by a port: into its tunnel, if it has one.
-    fn onward(&self, packet: Packet, out: &mut Outputs<'_>) {
+    fn onward(&self, packet: Packet, now: Time, out: &mut Outputs<'_>) {
         let Some(seen) = see(&packet) else { return out.push(0, packet) };
-        match self.outbound(&packet, &seen) {
+        match self.outbound(&packet, &seen, now) {
             None | Some(Step::Pass) => out.push(0, packet),
             Some(Step::Seal(tunnel, place)) => {
                 let number = self.shared.pairs[tunnel].out.numbers.take(1).next();
@@ -215,30 +228,89 @@ impl Tunnels {
             Some(Step::TooBig(..)) if self.shared.policy.inbound(seen.ends).is_some() => {
                 self.drop(packet, Counted::TooBig, out);
             }
-            Some(Step::TooBig(tunnel, place)) => self.too_big(packet, (tunnel, place), out),
+            Some(Step::TooBig(tunnel, place)) => self.too_big(packet, (tunnel, place), now, out),
+            Some(Step::Cut(tunnel, place)) => self.cut(packet, (tunnel, place), now, out),
             Some(_) => self.drop(packet, Counted::Malformed, out),
         }
     }
 
     /// The error goes back in the frame of what caused it, and into a tunnel if the sender is behind one.
-    fn too_big(&self, mut packet: Packet, (tunnel, place): (usize, Place), out: &mut Outputs<'_>) {
+    fn too_big(
+        &self,
+        mut packet: Packet,
+        (tunnel, place): (usize, Place),
+        now: Time,
+        out: &mut Outputs<'_>,
+    ) {
         let pair = &self.shared.pairs[tunnel];
         let mut mac = [0; 6];
         mac.copy_from_slice(&packet.data()[..6]);
         packet.l3 = place.l3 as u8;
         self.counters.add(Counted::TooBig, 1);
         route::finish_received(&mut packet);
-        match route::too_big(packet, pair.room, pair.outer.local) {
+        let least = if place.is_v4 { 0 } else { LEAST_V6 };
+        match route::too_big(packet, pair.room(now).max(least), pair.outer.local) {
             Ok(mut error) => {
                 error.data_mut()[..6].copy_from_slice(&mac);
                 error.flags |= OWN_SOURCE;
-                self.onward(error, out);
+                self.onward(error, now, out);
             }
             Err(packet) => out.drop(packet, DropReason::Application),
         }
     }
 
-    fn open(&self, mut packet: Packet, place: Place, esp_at: usize, out: &mut Outputs<'_>) {
+    /// Seals the pieces of a packet that may be cut, each in a frame of its own, the first in the packet's: the far
+    /// end need not put together what is sealed (RFC 4301 section 7).
+    fn cut(
+        &self,
+        mut packet: Packet,
+        (tunnel, place): (usize, Place),
+        now: Time,
+        out: &mut Outputs<'_>,
+    ) {
+        // Only a whole packet can be finished.
+        route::finish_received(&mut packet);
+        let pair = &self.shared.pairs[tunnel];
+        let Place { l3, len, .. } = place;
+        let room = usize::from(pair.room(now));
+        let Some(mut fragments) = Fragments::of(&packet.data()[l3..l3 + len], room) else {
+            return self.drop(packet, Counted::Malformed, out);
+        };
+        let mut bytes = packet.data()[..l3].to_vec();
+        bytes.resize(l3 + room, 0);
+        let mut next = |bytes: &mut [u8]| fragments.write_next(&mut bytes[l3..]);
+        let first_len = next(&mut bytes).expect("the packet is longer than one piece");
+        let first = bytes[..l3 + first_len].to_vec();
+        let mut pool = Pool::new(self.shared.reserve.clone());
+        let mut others = Vec::new();
+        while let Some(len) = next(&mut bytes) {
+            let Some(frame) = pool.get() else {
+                others.into_iter().for_each(|(piece, _): (Packet, _)| pool.put(piece.into_frame()));
+                return self.drop(packet, Counted::NoRoom, out);
+            };
+            let mut piece = frame.fill(&bytes[..l3 + len]);
+            piece.flags = packet.flags | Packet::ORIGINATED;
+            (piece.interface, piece.vlan, piece.input) =
+                (packet.interface, packet.vlan, packet.input);
+            others.push((piece, len));
+        }
+        packet.set_len(first.len());
+        packet.data_mut().copy_from_slice(&first);
+        self.counters.add(Counted::Cut, 1);
+        for (piece, len) in std::iter::once((packet, first_len)).chain(others) {
+            let number = pair.out.numbers.take(1).next();
+            self.seal(piece, (tunnel, Place { len, ..place }), number, out);
+        }
+    }
+
+    fn open(
+        &self,
+        mut packet: Packet,
+        place: Place,
+        esp_at: usize,
+        now: Time,
+        out: &mut Outputs<'_>,
+    ) {
         let Some(spi) = packet.data()[..place.l3 + place.len].get(esp_at..esp_at + 4) else {
             return self.drop(packet, Counted::Malformed, out);
         };
@@ -265,7 +337,7 @@ impl Tunnels {
         packet.flags |= OPENED;
         self.counters.add(Counted::OpenedPackets, 1);
         self.counters.add(Counted::OpenedBytes, inner.len as u64);
-        self.onward(packet, out);
+        self.onward(packet, now, out);
     }
 }
 
@@ -274,9 +346,9 @@ impl Node for Tunnels {
         "esp"
     }
 
-    fn process(&mut self, _now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+    fn process(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
         let mut steps = std::mem::take(&mut self.steps);
-        steps.extend(batch.iter().map(|packet| self.step(packet)));
+        steps.extend(batch.iter().map(|packet| self.step(packet, now)));
         if steps.iter().all(|step| *step == Step::Pass) {
             out.forward(0, batch);
         }
@@ -286,8 +358,9 @@ impl Node for Tunnels {
             match steps[at] {
                 Step::Pass => out.push(0, packet),
                 Step::Drop(why) => self.drop(packet, why, out),
-                Step::TooBig(tunnel, place) => self.too_big(packet, (tunnel, place), out),
-                Step::Open(place, esp_at) => self.open(packet, place, esp_at, out),
+                Step::TooBig(tunnel, place) => self.too_big(packet, (tunnel, place), now, out),
+                Step::Cut(tunnel, place) => self.cut(packet, (tunnel, place), now, out),
+                Step::Open(place, esp_at) => self.open(packet, place, esp_at, now, out),
                 Step::Seal(tunnel, place) => {
                     if run == 0 {
                         let same =

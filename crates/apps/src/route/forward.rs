@@ -17,6 +17,7 @@ use super::rewrite::{rewrite, rewrite_plain};
 use super::table::{Kind, NextHop, Table};
 use super::validate::{Verdict as Source, forwardable_source};
 use super::{FRAGMENT, Fib, Requests, RouteCounters, source};
+use crate::application::OWN_SOURCE;
 
 /// Output to the ICMP node.
 pub(super) const TO_ICMP: usize = 0;
@@ -415,8 +416,11 @@ fn decide(
     }
     if ip_len > usize::from(hop.mtu) {
         // RFC 1812 section 5.2.6: the kernel fragments what may be fragmented, or whoever takes the packet
-        // from the exit of a router that is alone.
-        let may_fragment = is_v4 && !Ipv4::new(bytes).expect("validated").dont_fragment();
+        // from the exit of a router that is alone. The kernel would not take what has its own address as its source;
+        // the application that made it is told.
+        let may_fragment = is_v4
+            && packet.flags & OWN_SOURCE == 0
+            && !Ipv4::new(bytes).expect("validated").dont_fragment();
         if !may_fragment {
             return fault(packet, Fault::TooBig(hop.mtu));
         }

@@ -13,6 +13,7 @@ use super::fib::Reader;
 use super::input::{V4, is_v4};
 use super::table::Kind;
 use super::{Fib, InterfaceId, RouteCounters, checksums};
+use crate::application::{Application, OWN_SOURCE};
 
 /// Output to the forwarding node.
 pub(super) const TO_FORWARD: usize = 0;
@@ -88,12 +89,25 @@ pub(super) struct Icmp {
     counters: Arc<RouteCounters>,
     budget: Budget,
     identification: u16,
+    applications: Vec<Arc<dyn Application>>,
 }
 
 impl Icmp {
-    pub(super) fn new(fib: &Arc<Fib>, counters: Arc<RouteCounters>) -> Icmp {
+    pub(super) fn new(
+        fib: &Arc<Fib>,
+        counters: Arc<RouteCounters>,
+        applications: Vec<Arc<dyn Application>>,
+    ) -> Icmp {
         let budget = Budget::new(&counters.limits());
-        Icmp { reader: Reader::new(fib), counters, budget, identification: 0 }
+        Icmp { reader: Reader::new(fib), counters, budget, identification: 0, applications }
+    }
+
+    /// What an application made has nobody who could be told but the application.
+    fn tell(&self, now: Time, packet: &Packet) {
+        if packet.flags & OWN_SOURCE != 0 && packet.reason == DropReason::PacketTooBig {
+            let bytes = &packet.data()[usize::from(packet.l3)..];
+            self.applications.iter().for_each(|one| one.too_long(now, bytes, packet.key as u16));
+        }
     }
 
     /// Turns a marked packet into an error, or hands it back untouched.
@@ -160,6 +174,7 @@ impl Node for Icmp {
             match self.answer(now, packet) {
                 Ok(error) => out.push(TO_FORWARD, error),
                 Err(packet) => {
+                    self.tell(now, &packet);
                     let reason = packet.reason;
                     out.drop(packet, reason);
                 }

@@ -169,7 +169,8 @@ impl<'a> Builder<'a> {
             let input = builder.add(Box::new(Input::new(fib, counters.clone(), self.alone)));
             let forward =
                 builder.add(Box::new(Forward::new(fib, requests, counters.clone(), self.alone)));
-            let icmp = builder.add(Box::new(Icmp::new(fib, counters.clone())));
+            let icmp =
+                builder.add(Box::new(Icmp::new(fib, counters.clone(), self.applications.to_vec())));
             builder.wire(input, Edge::Node(forward));
             builder.wire(forward, Edge::Node(icmp));
             builder.wire(icmp, Edge::Node(forward));

@@ -9,7 +9,7 @@ mod mutations;
 use std::sync::Arc;
 
 use ebb_apps::Application;
-use ebb_apps::esp::{Algorithm, Claim, Esp, Key, Start, Tunnel, Used};
+use ebb_apps::esp::{Algorithm, Claim, DontFragment, Esp, Key, Start, Tunnel, Used};
 use ebb_apps::route::{ReversePath, RouteLimits};
 use ebb_graph::DropReason;
 use ebb_wire::{Ipv4, Ipv6, Template, checksum, ethertype, link};
@@ -68,6 +68,7 @@ fn tunnel(kind: Kind, is_near: bool) -> Tunnel {
         extended_sequence: kind.extended,
         udp: kind.udp,
         mtu: 1500,
+        df: DontFragment::Copy,
     }
 }
 
@@ -85,7 +86,8 @@ impl End {
         let behind = Used { numbers, ivs: 1_800_000_000 + numbers };
         let start = Start { claim: Claim { behind, count: 1 << 30 }, seen };
         let starts = vec![start; tunnels.len()];
-        let esp = Arc::new(Esp::new(1, tunnels, &starts, &(Arc::new(|| ()) as _)));
+        let bell = Arc::new(|| ()) as _;
+        let esp = Arc::new(Esp::new(1, tunnels, &starts, &bell, &harness::reserve()));
         let applications: [Arc<dyn Application>; 1] = [esp.clone()];
         let mut router = Router::around(&RouteLimits::default(), &applications);
         // Where packets go that came out of the tunnel, at the far end.
@@ -179,7 +181,7 @@ fn the_outer_header_is_as_the_standards_have_it() {
     let mut near = End::new(Kind { udp: true, ..PLAIN }, true);
     let sealed = near.pass(&template.to_frame(&[7; 100]));
     let outer = Ipv4::new(&sealed[14..]).expect("a header");
-    assert!(outer.checksum_ok() && outer.dont_fragment());
+    assert!(outer.checksum_ok() && outer.dont_fragment() == template.dont_fragment);
     assert_eq!(
         (outer.source(), outer.destination()),
         (NEAR.parse().unwrap(), FAR.parse().unwrap())
@@ -226,7 +228,7 @@ fn congestion_on_the_way_is_told() {
 fn what_is_too_long_is_answered_and_does_not_leave() {
     for v6 in [false, true] {
         let mut near = End::new(PLAIN, true);
-        let frame = inner(v6, &vec![1; 1460 - if v6 { 20 } else { 0 }]);
+        let frame = if v6 { inner(v6, &[1; 1440]) } else { sized(true, 1460) };
         let left = near.router.send(&[frame]);
         let [Left::Sent(0, error)] = &left[..] else { panic!("{left:?}") };
         let told = harness::describe(error);
@@ -241,6 +243,112 @@ fn what_is_too_long_is_answered_and_does_not_leave() {
         let sealed = near.pass(&inner(v6, &vec![1; 1446 - header]));
         assert!(sealed.len() <= 1514 && sealed.len() > 1506, "{}", sealed.len());
     }
+}
+
+/// An ICMP error of a router on the way about a sealed packet, as it comes to the tunnel's end.
+fn asks_for(mtu: u16, sealed: &[u8]) -> Vec<u8> {
+    let mut frame = Template::udp((ip("203.0.113.99"), 1).into(), (ip(NEAR), 1).into());
+    (frame.source_mac, frame.destination_mac) = (SENDER_MAC, own_mac(IN));
+    let mut frame = frame.to_frame(&[0; 60]);
+    frame[23] = 1;
+    frame[34..38].copy_from_slice(&[3, 4, 0, 0]);
+    frame[38..40].fill(0);
+    frame[40..42].copy_from_slice(&mtu.to_be_bytes());
+    let quoted = sealed.len().min(frame.len() - 28) - 14;
+    frame[42..42 + quoted].copy_from_slice(&sealed[14..14 + quoted]);
+    let sum = checksum::of(&frame[34..]);
+    frame[36..38].copy_from_slice(&sum.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum = checksum::of(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+#[test]
+fn what_routers_on_the_way_ask_for_is_asked_of_senders() {
+    for kind in [PLAIN, Kind { udp: true, ..PLAIN }] {
+        let mut near = End::new(kind, true);
+        let sealed = near.pass(&sized(true, 1300));
+        let mut forged = asks_for(1200, &sealed);
+        let spi_at = if kind.udp { 28 + 14 + 28 } else { 28 + 14 + 20 };
+        forged[spi_at] ^= 1;
+        near.router.send(&[forged, asks_for(1300, &sealed)]);
+        near.router.send(&[asks_for(1400, &sealed)]);
+        let left = near.router.send(&[sized(true, 1300)]);
+        let [Left::Sent(0, error)] = &left[..] else { panic!("{left:?}") };
+        let room = if kind.udp { 1238 } else { 1246 };
+        let told = harness::describe(error);
+        assert!(told.contains(&format!("code 4 parameter {room}")), "{told}");
+        near.router.wait(600_000_000_000);
+        near.pass(&sized(true, 1300));
+    }
+}
+
+/// Of IPv4 that may be cut, or not.
+fn sized(dont_fragment: bool, len: usize) -> Vec<u8> {
+    Template { dont_fragment, ..template("10.50.0.7") }.to_frame(&vec![1; len])
+}
+
+#[test]
+fn what_may_be_cut_goes_in_pieces() {
+    let (mut near, mut far) = (End::new(PLAIN, true), End::new(PLAIN, false));
+    let frame = sized(false, 1460);
+    near.router.pieces += 1;
+    let left = near.router.send(&[frame.clone()]);
+    let pieces: Vec<Vec<u8>> = left
+        .iter()
+        .map(|left| match left {
+            Left::Sent(1, sealed) => far.pass(&carried(sealed)),
+            left => panic!("{left:?}"),
+        })
+        .collect();
+    assert_eq!(pieces.len(), 2);
+    assert_eq!((near.count("cut_packets"), near.count("sealed_packets")), (1, 2));
+    let mut whole = Vec::new();
+    for piece in &pieces {
+        let header = Ipv4::new(&piece[14..]).expect("a header");
+        assert!(header.checksum_ok() && header.is_fragment());
+        assert_eq!(usize::from(header.fragment_offset()) * 8, whole.len());
+        whole.extend_from_slice(header.payload());
+    }
+    assert_eq!(whole, frame[34..]);
+}
+
+/// RFC 4301 section 8.1.
+#[test]
+fn whether_it_may_be_cut_is_copied_or_as_configured() {
+    for (df, expected) in [
+        (DontFragment::Copy, [false, true, true]),
+        (DontFragment::Set, [true, true, true]),
+        (DontFragment::Clear, [false, false, false]),
+    ] {
+        let mut near = End::of(&[Tunnel { df, ..tunnel(PLAIN, true) }]);
+        for (frame, expected) in
+            [sized(false, 100), sized(true, 100), inner(true, &[1; 1300])].iter().zip(expected)
+        {
+            let sealed = near.pass(frame);
+            let header = Ipv4::new(&sealed[14..]).expect("a header");
+            assert!(header.checksum_ok());
+            assert_eq!(header.dont_fragment(), expected, "{df:?}");
+        }
+    }
+}
+
+/// By the router's own link, of which no ICMP error tells.
+#[test]
+fn a_short_link_teaches_what_passes() {
+    let mut near = End::new(PLAIN, true);
+    let narrow = ebb_apps::route::Interface { mtu: 1300, ..harness::interface(harness::OUT, true) };
+    near.router.writer.set_interface(harness::OUT, narrow);
+    near.router.writer.publish();
+    let frame = sized(true, 1300);
+    let left = near.router.send(&[frame.clone()]);
+    assert_eq!(left, [Left::Dropped(DropReason::PacketTooBig)]);
+    let left = near.router.send(&[frame]);
+    assert!(
+        matches!(&left[..], [Left::Sent(0, error)] if harness::describe(error).contains("parameter 1246")),
+        "{left:?}"
+    );
 }
 
 #[test]

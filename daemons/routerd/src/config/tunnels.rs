@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use ebb_apps::esp::{Algorithm, Key, Tunnel};
+use ebb_apps::esp::{Algorithm, DontFragment, Key, Tunnel};
 use ipnet::IpNet;
 use toml::Spanned;
 use zeroize::Zeroizing;
 
 use super::read::Section;
-use super::types::{App, Config, Esp, EspAlgorithm, EspTunnel, MTU_MAX, PacketPath};
+use super::types::{App, Config, Esp, EspAlgorithm, EspDf, EspTunnel, MTU_MAX, PacketPath};
 
 impl EspAlgorithm {
     fn known(self) -> Algorithm {
@@ -19,6 +19,16 @@ impl EspAlgorithm {
             EspAlgorithm::Aes128Gcm => Algorithm::Aes128Gcm,
             EspAlgorithm::Aes256Gcm => Algorithm::Aes256Gcm,
             EspAlgorithm::Chacha20Poly1305 => Algorithm::Chacha20Poly1305,
+        }
+    }
+}
+
+impl EspDf {
+    fn known(self) -> DontFragment {
+        match self {
+            EspDf::Copy => DontFragment::Copy,
+            EspDf::Set => DontFragment::Set,
+            EspDf::Clear => DontFragment::Clear,
         }
     }
 }
@@ -87,6 +97,7 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
     let extended = section.value::<bool>("extended_sequence", "use true or false");
     let udp = section.value::<bool>("udp", "use true or false");
     let mtu = section.number::<u16>("mtu", 576..=MTU_MAX);
+    let df = section.value::<EspDf>("df", "use copy, set or clear, in quotes");
     if let (Some(local), Some(remote)) = (&local, &remote) {
         agree(&section, (local, remote), udp.as_ref());
     }
@@ -120,6 +131,7 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
         extended_sequence: or(extended, false),
         udp: or(udp, false),
         mtu: or(mtu, 1500),
+        df: or(df, EspDf::Copy),
     })
 }
 
@@ -249,6 +261,7 @@ impl EspTunnel {
             extended_sequence: self.extended_sequence,
             udp: self.udp,
             mtu: self.mtu,
+            df: self.df.known(),
         })
     }
 }

@@ -465,8 +465,22 @@ pub struct EspTunnel {
     pub extended_sequence: bool,
     /// Whether ESP is in UDP, port 4500.
     pub udp: bool,
-    /// Longest encrypted packet that the path carries.
+    /// Longest encrypted packet that the path carries, until routers on it ask for less.
     pub mtu: u16,
+    /// Whether encrypted IPv4 packets may be fragmented on their way.
+    pub df: EspDf,
+}
+
+/// `df`: whether encrypted IPv4 packets may be fragmented on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EspDf {
+    /// As the packet inside.
+    Copy,
+    /// Never.
+    Set,
+    /// Always.
+    Clear,
 }
 
 /// `algorithm`: how a tunnel's packets are encrypted.

@@ -79,7 +79,7 @@ impl Live {
         let bells =
             Bells { flows: Arc::new(move || flows.ring()), peers: Arc::new(move || peers.ring()) };
         let Made { applications, exporter, tunnels, dedup } =
-            applications::make(&config, workers, &bells, true)?;
+            applications::make(&config, workers, &bells, &reserve, true)?;
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
         sync.reserve(applications::addresses(&applications));
