@@ -26,6 +26,7 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
         remote: "198.51.100.1".parse().expect("an address"),
         remote_prefixes: vec!["10.0.0.0/8".parse().expect("a prefix"), "2001:db8::/32".parse().expect("a prefix")],
         local_prefixes: Vec::new(),
+        clear_prefixes: Vec::new(),
         algorithm: Algorithm::Aes128Gcm,
         out: (256, key("a1")),
         into: (257, key("b2")),

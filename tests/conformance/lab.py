@@ -162,14 +162,14 @@ class Lab:
         if done.returncode:
             raise RuntimeError(f"ip: {done.stderr.strip()}")
 
-    def start(self, ebb, mode="napi", limits="", router="", sections=""):
+    def start(self, ebb, mode="napi", limits="", router="", sections="", esp=""):
         """Starts the router under test and waits until it forwards both families; `router` are lines
-        of that section, `sections` whole ones."""
+        of that section, `esp` of that one, `sections` whole ones."""
         self.ebb = ebb
         configuration = f"{self.directory}/router.toml"
         with open(configuration, "w", encoding="ascii") as file:
             file.write(f'[router]\nmode = "{mode}"\n{router}\n{sections}\n')
-            file.write(f'[esp]\nstate_directory = "{self.directory}/state"\n')
+            file.write(f'[esp]\nstate_directory = "{self.directory}/state"\n{esp}\n')
             file.write(f'[status]\nsocket = "{self.socket}"\n')
             file.write("[governor]\nfrequency = false\nidle = false\n")
             file.write(f'journal_directory = "{self.directory}"\n')

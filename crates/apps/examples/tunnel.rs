@@ -59,6 +59,7 @@ impl End {
             remote,
             remote_prefixes,
             local_prefixes,
+            clear_prefixes: Vec::new(),
             algorithm,
             out,
             into,

@@ -13,6 +13,7 @@ use ebb_apps::dedup::Dedup;
 use ebb_apps::ipfix::{Bell, Exporter, Format, Ipfix, Metering, Version};
 use ebb_apps::route::FibWriter;
 use ebb_graph::{PortId, Reserve};
+use ebb_host::Doorbell;
 
 use crate::config::{App, Config, FlowExport, FlowTransport, FlowVersion};
 use crate::status;
@@ -60,7 +61,14 @@ pub fn make(
             App::Esp => {
                 let esp = &config.esp;
                 let tunnels_of = esp.tunnels()?;
-                let made = tunnel_state::make(&esp.state_directory, workers, &tunnels_of, reserve)?;
+                let kernel = esp.kernel.then(|| bells.control.clone());
+                let made = tunnel_state::make(
+                    &esp.state_directory,
+                    workers,
+                    &tunnels_of,
+                    reserve,
+                    kernel,
+                )?;
                 tunnels.insert(made).esp.clone()
             }
             App::Count => Arc::new(Count::new(workers)),
@@ -86,11 +94,17 @@ pub struct Bells {
     pub flows: Bell,
     /// What speaks with peers.
     pub peers: Bell,
+    /// What follows addresses that applications have for themselves.
+    pub control: Arc<Doorbell>,
 }
 
 /// Of a router whose flows nobody exports, and which has no peers.
-pub fn silent() -> Bells {
-    Bells { flows: Arc::new(|| ()), peers: Arc::new(|| ()) }
+///
+/// # Errors
+/// When the kernel gives no descriptor.
+pub fn silent() -> Result<Bells> {
+    let control = Arc::new(Doorbell::new()?);
+    Ok(Bells { flows: Arc::new(|| ()), peers: Arc::new(|| ()), control })
 }
 
 fn metering(of: &FlowExport) -> Metering {

@@ -5,8 +5,10 @@
 //! route that discards, and none that is longer.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use anyhow::{Context, Result};
+use ebb_apps::esp;
 use ebb_host::netlink::{Event, Monitor, Part, Route, RouteKind, TABLE_MAIN};
 use ipnet::IpNet;
 
@@ -26,6 +28,8 @@ pub fn ways(config: &Config) -> Result<Vec<String>> {
     let prefixes: Vec<(usize, IpNet)> = tunnels
         .flat_map(|(at, tunnel)| tunnel.remote_prefixes.iter().map(move |net| (at, *net)))
         .collect();
+    let ends = config.esp.tunnels.iter().flat_map(|tunnel| [tunnel.local, tunnel.remote]);
+    let ends: Vec<IpAddr> = ends.collect();
     // Only what meets a prefix is kept: there may be a million others.
     let mut all: Vec<Vec<Route>> = vec![Vec::new(); prefixes.len()];
     for part in [Part::Routes4, Part::Routes6] {
@@ -47,7 +51,9 @@ pub fn ways(config: &Config) -> Result<Vec<String>> {
         all.iter_mut().zip(routes).for_each(|(all, routes)| all.extend(routes));
     }
     for ((tunnel, net), routes) in prefixes.iter().zip(&all) {
-        if let Some(problem) = way(*net, routes) {
+        let of = &config.esp.tunnels[*tunnel];
+        let outside = esp::outside(net, &of.local_prefixes, &of.clear_prefixes, &ends);
+        if let Some(problem) = way(*net, &outside, routes) {
             found.push(format!("esp.tunnel[{tunnel}].remote_prefixes: {problem}"));
         }
     }
@@ -60,8 +66,8 @@ fn discards(route: &Route) -> bool {
         && route.tos == 0
 }
 
-/// By which route packets to `net` could leave in clear, of those that meet it.
-fn way(net: IpNet, routes: &[Route]) -> Option<String> {
+/// By which route packets to `net` could leave in clear, of those that meet it; what is `outside` the tunnel may.
+fn way(net: IpNet, outside: &[IpNet], routes: &[Route]) -> Option<String> {
     let mut tables: BTreeMap<u32, Vec<&Route>> = BTreeMap::from([(TABLE_MAIN, Vec::new())]);
     for route in routes {
         tables.entry(route.table).or_default().push(route);
@@ -71,25 +77,31 @@ fn way(net: IpNet, routes: &[Route]) -> Option<String> {
         let of_table = if table == TABLE_MAIN { String::new() } else { format!(" table {table}") };
         let forwards =
             |route: &&&Route| matches!(route.kind, RouteKind::Unicast | RouteKind::Other);
-        if let Some(inside) = routes.iter().find(|one| forwards(one) && net.contains(&one.prefix)) {
-            let prefix = inside.prefix;
-            return Some(format!(
-                "the kernel has a route to {prefix}, by which packets for the tunnel would leave in clear when they \
-                 do not reach Ebb's workers: remove it (ip{family} route del {prefix}{of_table}) or take it out of \
-                 the prefixes"
-            ));
-        }
-        let covered = routes.iter().any(|one| discards(one) && one.prefix.contains(&net));
-        let shorter = |route: &&Route| {
-            let shadowed = routes.iter().any(|one| {
+        let is_shadowed = |route: &Route| {
+            routes.iter().any(|one| {
                 discards(one)
                     && one.prefix.contains(&net)
                     && (one.prefix.prefix_len(), u32::MAX - one.metric)
                         > (route.prefix.prefix_len(), u32::MAX - route.metric)
-            });
-            !shadowed
+            })
         };
-        let open = routes.iter().filter(|one| forwards(one)).any(shorter);
+        let is_inside = |route: &&&Route| {
+            net.contains(&route.prefix)
+                && !(net == route.prefix && is_shadowed(route))
+                && !outside.iter().any(|one| one.contains(&route.prefix))
+        };
+        let inside = routes.iter().filter(forwards).find(is_inside);
+        if let Some(inside) = inside {
+            let prefix = inside.prefix;
+            return Some(format!(
+                "the kernel has a route to {prefix}, by which packets for the tunnel would leave in clear when they \
+                 do not reach Ebb's workers: remove it (ip{family} route del {prefix}{of_table}) or name it in \
+                 clear_prefixes"
+            ));
+        }
+        let covered = routes.iter().any(|one| discards(one) && one.prefix.contains(&net));
+        let mut around = routes.iter().filter(|one| forwards(one) && one.prefix.contains(&net));
+        let open = around.any(|one| !is_shadowed(one));
         if open || (table == TABLE_MAIN && !covered) {
             return Some(format!(
                 "the kernel may forward packets to {net} in clear when they do not reach Ebb's workers: ip{family} \
@@ -128,7 +140,7 @@ mod tests {
     fn a_way_in_clear_is_found_and_its_remedy_said() {
         use RouteKind::{Blackhole, Local, Unicast, Unreachable};
         let net = "10.2.0.0/16".parse().expect("a prefix");
-        let said = |routes: &[Route]| way(net, routes).unwrap_or_default();
+        let said = |routes: &[Route]| way(net, &[], routes).unwrap_or_default();
         let hole = route("10.2.0.0/16", Blackhole, TABLE_MAIN);
         assert!(said(&[]).ends_with("ip route add blackhole 10.2.0.0/16"), "{}", said(&[]));
         assert_eq!(said(std::slice::from_ref(&hole)), "");
@@ -145,5 +157,30 @@ mod tests {
         assert_eq!(said(&[hole.clone(), route("10.2.0.1/32", Local, 255)]), "");
         let limited = Route { source: Some("192.0.2.0/24".parse().expect("a prefix")), ..hole };
         assert!(!said(&[limited]).is_empty(), "it holds for some senders only");
+    }
+
+    #[test]
+    fn a_tunnel_for_everything_leaves_room_for_the_way_to_its_peer() {
+        use RouteKind::{Blackhole, Unicast};
+        let all = "0.0.0.0/0".parse().expect("a prefix");
+        let nets = |texts: &[&str]| -> Vec<IpNet> {
+            texts.iter().map(|text| text.parse().expect("a prefix")).collect()
+        };
+        let ends = ["192.0.2.1", "198.51.100.1"].map(|end| end.parse().expect("an address"));
+        let outside = esp::outside(&all, &nets(&["10.1.0.0/16"]), &nets(&["192.0.2.0/24"]), &ends);
+        let said = |routes: &[Route]| way(all, &outside, routes).unwrap_or_default();
+        let mut routes = vec![
+            route("10.1.0.0/16", Unicast, TABLE_MAIN),
+            route("192.0.2.0/24", Unicast, TABLE_MAIN),
+            route("198.51.100.1/32", Unicast, TABLE_MAIN),
+        ];
+        assert!(said(&routes).ends_with("ip route add blackhole 0.0.0.0/0"), "{}", said(&routes));
+        routes.push(route("0.0.0.0/0", Blackhole, TABLE_MAIN));
+        assert_eq!(said(&routes), "");
+        // A default route that the discarding one goes before.
+        routes.push(Route { metric: 100, ..route("0.0.0.0/0", Unicast, TABLE_MAIN) });
+        assert_eq!(said(&routes), "");
+        routes.push(route("198.51.100.0/24", Unicast, TABLE_MAIN));
+        assert!(said(&routes).contains("ip route del 198.51.100.0/24"), "{}", said(&routes));
     }
 }

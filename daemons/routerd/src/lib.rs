@@ -16,6 +16,7 @@ pub mod export;
 pub mod governor;
 pub mod handover;
 pub mod interface;
+pub mod kernel_tunnels;
 pub mod knobs;
 pub mod live;
 pub mod mailbox;

@@ -39,6 +39,7 @@ use ebb_service::Serving;
 use ebb_units::Time;
 use tracing::{error, info, warn};
 
+use crate::applications;
 use crate::config::Config;
 use crate::conversation::Conversation;
 use crate::export::Export;
@@ -222,6 +223,10 @@ impl Live {
         let changes = {
             let mut interfaces = self.interfaces.lock().expect("interfaces");
             interfaces.look_at_tags();
+            if self.config.follows_tunnels() {
+                let applications = self.backend.router.applications();
+                self.sync.reserve(applications::addresses(applications));
+            }
             self.sync.turn(&mut *interfaces);
             self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
             // What another program shares must stay open until it has taken over or given up.

@@ -50,7 +50,7 @@ pub fn start(config: &Config, cpus: Vec<Option<usize>>) -> Result<MemoryRun> {
     let mode = &config.router.mode;
     let policy = policies::named(mode, limits(workers, 1), &config.powersave)?;
     let policy = recorded(policy, config.governor.record.as_deref())?;
-    let bells = applications::silent();
+    let bells = applications::silent()?;
     let made = applications::make(config, workers, &bells, &reserve, false)?;
     let router = Router::start(Parts {
         route_limits: static_tables::route_limits(config),

@@ -139,7 +139,7 @@ impl Replay {
             ports.push(CapturePort::new(&port.name, reader, writer));
         }
         let requests = Requests::new(1024, Arc::new(|| {}));
-        let (bells, pool) = (applications::silent(), Pool::standalone(FRAMES));
+        let (bells, pool) = (applications::silent()?, Pool::standalone(FRAMES));
         let Made { applications, exporter, .. } =
             applications::make(config, 1, &bells, pool.reserve(), false)?;
         let builder = Builder::new(fib, requests).limits(limits).applications(&applications);

@@ -94,6 +94,9 @@ impl Shortcuts {
 
     /// Addresses of the host whose packets come to the workers first.
     pub fn reserve(&mut self, addresses: BTreeSet<IpAddr>) {
+        if addresses == self.reserved {
+            return;
+        }
         self.local.retain(|address| !addresses.contains(address));
         for host in addresses.iter().copied().map(IpNet::from) {
             if self.kernels.remove(&host) {

@@ -240,8 +240,8 @@ impl TableSync {
         !self.rib.elsewhere().is_empty() || !self.rib.listened_to().is_empty()
     }
 
-    /// Packets to these addresses of the host go to the workers before the kernel. To be called before the
-    /// first [`TableSync::turn`].
+    /// Packets to these addresses of the host go to the workers before the kernel, from the next turn on; those that
+    /// were named before are to be among them.
     pub fn reserve(&mut self, addresses: BTreeSet<IpAddr>) {
         self.fib.shortcuts.reserve(addresses);
     }
@@ -249,6 +249,11 @@ impl TableSync {
     /// These mechanisms of the kernel's policy are passed over from the next turn on.
     pub fn ignore_policy(&mut self, ignored: &[Mechanism]) {
         self.policy.ignore(ignored);
+    }
+
+    /// Tunnels of the kernel's that Ebb carries itself are no policy of the kernel's.
+    pub fn leave_out_tunnels(&mut self) {
+        self.policy.leave_out_tunnels();
     }
 
     /// The ports are told the kernel's policy at the next turn even if it is the same.

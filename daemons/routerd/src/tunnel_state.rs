@@ -4,21 +4,25 @@
 //! them is, in runs ([`ebb_apps::esp::Used`]): whatever kills the router or the machine, none is used again. A thread
 //! claims the next run when half of one is used, and writes down what has come.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_apps::esp::{Bell, Claim, Esp, Start, Tunnel, Used};
+use ebb_apps::esp::{Bell, Claim, Direction, Esp, Keyed, Outbound, Start, Tunnel, Used};
 use ebb_graph::Reserve;
+use ebb_host::netlink::xfrm;
 use ebb_host::wait::WaitSet;
 use ebb_host::{Doorbell, clock, journal};
 use tracing::warn;
+
+use crate::kernel_tunnels;
 
 /// Numbers in a run: a tenth of a second at a million packets a second is left when the next is claimed. A router that
 /// ends gives the rest of one up; 2^32 numbers are enough for 16,000 times.
@@ -81,6 +85,13 @@ impl Store {
     /// As [`Store::claim`].
     pub fn saw(&self, key: &str, top: u64) -> io::Result<u64> {
         self.change(&format!("esp-{key}-in"), |[seen, _]| Ok((seen.max(top), [seen.max(top), 0])))
+    }
+
+    /// Nobody has the key any more.
+    fn forget(&self, key: &str) {
+        for direction in ["out", "in"] {
+            _ = fs::remove_file(self.directory.join(format!("esp-{key}-{direction}")));
+        }
     }
 
     /// Replaces the two numbers of a file, whole or not at all.
@@ -151,12 +162,21 @@ pub struct Remembered {
     /// The application.
     pub esp: Arc<Esp>,
     store: Store,
-    /// Of each tunnel: what is sent, what is received.
-    keys: Vec<[String; 2]>,
     bell: Arc<Doorbell>,
+    kernel: Option<Mutex<Kernel>>,
 }
 
-/// Makes the tunnels for so many workers, each where its keys were left.
+/// Tunnels of the kernel's, which are followed.
+struct Kernel {
+    tunnels: xfrm::Tunnels,
+    /// Names of their keys.
+    known: BTreeSet<String>,
+    /// Rung when they have changed.
+    changed: Arc<Doorbell>,
+}
+
+/// Makes the tunnels for so many workers, each where its keys were left; with those of the kernel, if there is somebody
+/// to tell when they change.
 ///
 /// # Errors
 /// When that cannot be read or written down, or the clock was never set.
@@ -165,6 +185,7 @@ pub fn make(
     workers: usize,
     tunnels: &[Tunnel],
     reserve: &Arc<Reserve>,
+    kernel: Option<Arc<Doorbell>>,
 ) -> Result<Remembered> {
     let now = clock::since_1970();
     ensure!(
@@ -190,7 +211,15 @@ pub fn make(
     let rung = bell.clone();
     let ring: Bell = Arc::new(move || rung.ring());
     let esp = Arc::new(Esp::new(workers, tunnels, &starts, &ring, reserve));
-    Ok(Remembered { esp, store, keys, bell })
+    let follow = |changed| -> Result<Mutex<Kernel>> {
+        let tunnels = xfrm::Tunnels::open()
+            .context("esp.kernel: cannot follow the kernel's IPsec state (CONFIG_XFRM_USER)")?;
+        Ok(Mutex::new(Kernel { tunnels, known: BTreeSet::new(), changed }))
+    };
+    let kernel = kernel.map(follow).transpose()?;
+    let remembered = Remembered { esp, store, bell, kernel };
+    remembered.read_kernel().context("esp.kernel")?;
+    Ok(remembered)
 }
 
 /// Tunnels of which nothing is remembered: for a router that sends nothing, as it replays a capture or runs in memory.
@@ -233,7 +262,7 @@ impl Remembered {
     }
 
     fn run(&self, stop: &AtomicBool, tell: impl Fn(String)) {
-        let mut seen = vec![0; self.keys.len()];
+        let mut seen = BTreeMap::new();
         let mut failed = false;
         let mut wait_set = WaitSet::new();
         loop {
@@ -261,38 +290,83 @@ impl Remembered {
             }
             wait_set.clear();
             wait_set.add(self.bell.fd());
+            let kernel = self.kernel.iter().map(|one| one.lock().expect("tunnels").tunnels.fd());
+            kernel.for_each(|fd| wait_set.add(fd));
             wait_set.wait(Some(PERIOD));
             self.bell.drain();
         }
     }
 
-    fn turn(&self, seen: &mut [u64]) -> io::Result<()> {
-        let mut outcome = Ok(());
-        for (tunnel, [out, _]) in self.keys.iter().enumerate() {
-            let (claim, taken) = self.esp.numbers(tunnel);
+    fn turn(&self, seen: &mut BTreeMap<String, u64>) -> io::Result<()> {
+        let mut outcome = self.follow_kernel();
+        for out in self.esp.sealing() {
+            let (claim, taken) = out.numbers();
             if claim.count - taken <= RUN / 2 {
-                outcome = outcome.and(self.claim(tunnel, out, &claim));
+                outcome = outcome.and(self.claim(&out));
             }
         }
         // Numbers do not wait for this.
         outcome.and(self.remember(seen))
     }
 
-    /// Writes down what has come, beyond what is on record.
-    fn remember(&self, seen: &mut [u64]) -> io::Result<()> {
+    /// Takes over what the kernel's tunnels have become.
+    fn follow_kernel(&self) -> io::Result<()> {
+        let Some(kernel) = &self.kernel else { return Ok(()) };
+        let changed = kernel.lock().expect("tunnels").tunnels.changed();
+        if !changed.map_err(io::Error::other)? {
+            return Ok(());
+        }
+        self.read_kernel()
+    }
+
+    /// The kernel's tunnels are as they are there, each key where it was left.
+    fn read_kernel(&self) -> io::Result<()> {
+        let Some(kernel) = &self.kernel else { return Ok(()) };
+        let mut kernel = kernel.lock().expect("tunnels");
+        let state = kernel.tunnels.read().map_err(io::Error::other)?;
+        let (peers, selectors) = kernel_tunnels::peers(&state);
         let mut outcome = Ok(());
-        for (tunnel, [_, into]) in self.keys.iter().enumerate() {
-            let top = self.esp.seen(tunnel);
-            if top > seen[tunnel] {
-                outcome = outcome.and(self.store.saw(into, top).map(|_| seen[tunnel] = top));
+        let mut start = |keyed: &Keyed, direction: Direction| {
+            let name = keyed.key.name();
+            let (now, nothing) = (clock::since_1970(), Used::default());
+            let started = match direction {
+                Direction::Out => self.store.claim(&name, None, FIRST, now).map(|claim| (claim, 0)),
+                Direction::In => {
+                    self.store.saw(&name, 0).map(|seen| (Claim { behind: nothing, count: 0 }, seen))
+                }
+            };
+            let (claim, seen) = started.map_err(|error| outcome = Err(error)).ok()?;
+            Some(Start { claim, seen })
+        };
+        self.esp.replace(&peers, &selectors, &mut start);
+        let keys = peers.iter().flat_map(|peer| peer.out.iter().chain(&peer.into));
+        let known: BTreeSet<String> = keys.map(|keyed| keyed.key.name()).collect();
+        // Whose keys are gone, nobody uses any more.
+        kernel.known.difference(&known).for_each(|gone| self.store.forget(gone));
+        kernel.known = known;
+        kernel.changed.ring();
+        outcome
+    }
+
+    /// Writes down what has come, beyond what is on record.
+    fn remember(&self, seen: &mut BTreeMap<String, u64>) -> io::Result<()> {
+        let mut outcome = Ok(());
+        let opening = self.esp.opening();
+        seen.retain(|name, _| opening.iter().any(|into| into.name() == name));
+        for into in opening {
+            let top = into.seen();
+            if top > seen.get(into.name()).copied().unwrap_or(0) {
+                let written = self.store.saw(into.name(), top);
+                outcome = outcome.and(written.map(|_| _ = seen.insert(into.name().into(), top)));
             }
         }
         outcome
     }
 
-    fn claim(&self, tunnel: usize, out: &str, held: &Claim) -> io::Result<()> {
-        let more = self.store.claim(out, Some(held), RUN, clock::since_1970())?;
-        self.esp.hold(tunnel, more);
+    fn claim(&self, out: &Outbound) -> io::Result<()> {
+        let more =
+            self.store.claim(out.name(), Some(&out.numbers().0), RUN, clock::since_1970())?;
+        out.hold(more);
         Ok(())
     }
 }
@@ -303,7 +377,7 @@ impl Keeper {
     /// # Errors
     /// As [`Store::saw`].
     pub fn leave(&self) -> io::Result<()> {
-        self.remembered.remember(&mut vec![0; self.remembered.keys.len()])
+        self.remembered.remember(&mut BTreeMap::new())
     }
 
     /// Before the first packet after another router, which has gone on claiming and receiving: numbers behind all of
@@ -312,12 +386,11 @@ impl Keeper {
     /// # Errors
     /// As [`Store::claim`].
     pub fn renew(&self) -> io::Result<()> {
-        let Remembered { keys, esp, store, .. } = &*self.remembered;
-        let renew = |(tunnel, [out, into]): (usize, &[String; 2])| {
-            esp.saw(tunnel, store.saw(into, 0)?);
-            self.remembered.claim(tunnel, out, &esp.numbers(tunnel).0)
-        };
-        keys.iter().enumerate().try_for_each(renew)
+        let Remembered { esp, store, .. } = &*self.remembered;
+        for into in esp.opening() {
+            into.saw(store.saw(into.name(), 0)?);
+        }
+        esp.sealing().iter().try_for_each(|out| self.remembered.claim(out))
     }
 }
 
@@ -333,8 +406,6 @@ impl Drop for Keeper {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -3,22 +3,15 @@
 //! Neighbours: `cipher` seals, `numbers` says with which nonces, `window` knows what has come, `encapsulate` lays packets
 //! out. Shared by all workers without a lock.
 
-use super::cipher::{Cipher, IV_LEN, TAG_LEN};
-use super::numbers::{Number, Numbers};
+use super::cipher::{Cipher, HEADER_LEN, Shape, TAG_LEN, TRAILER_LEN};
+use super::numbers::{Claim, Number, Numbers};
 use super::window::Window;
-
-/// Bytes of the header: index and sequence number.
-const HEADER_LEN: usize = 8;
-/// Bytes in front of what is encrypted.
-pub(super) const FRONT_LEN: usize = HEADER_LEN + IV_LEN;
-/// Bytes behind the padding: its length and the protocol inside.
-pub(super) const TRAILER_LEN: usize = 2;
-/// Bytes that are not of the packet inside, without padding.
-pub(super) const AROUND_LEN: usize = FRONT_LEN + TRAILER_LEN + TAG_LEN;
+use super::{Bell, Keyed};
 
 /// The direction in which packets are sealed.
 #[derive(Debug)]
-pub(super) struct Outbound {
+pub struct Outbound {
+    name: String,
     pub(super) spi: u32,
     cipher: Cipher,
     extended: bool,
@@ -27,7 +20,8 @@ pub(super) struct Outbound {
 
 /// The direction in which packets are opened.
 #[derive(Debug)]
-pub(super) struct Inbound {
+pub struct Inbound {
+    name: String,
     pub(super) spi: u32,
     cipher: Cipher,
     extended: bool,
@@ -45,22 +39,30 @@ pub(super) enum Refusal {
     Malformed,
 }
 
-/// What the tag covers beside the text: the header, with the high half of an extended number in the middle
-/// (RFC 4106 section 5).
-fn beside(spi: u32, number: u64, extended: bool) -> ([u8; 12], usize) {
-    let mut bytes = [0; 12];
-    bytes[..4].copy_from_slice(&spi.to_be_bytes());
-    if extended {
-        bytes[4..].copy_from_slice(&number.to_be_bytes());
-        return (bytes, 12);
-    }
-    bytes[4..8].copy_from_slice(&(number as u32).to_be_bytes());
-    (bytes, 8)
-}
-
 impl Outbound {
-    pub(super) fn new(spi: u32, cipher: Cipher, extended: bool, numbers: Numbers) -> Outbound {
-        Outbound { spi, cipher, extended, numbers }
+    pub(super) fn new(keyed: &Keyed, claim: Claim, bell: &Bell) -> Outbound {
+        Outbound {
+            name: keyed.key.name(),
+            spi: keyed.spi,
+            cipher: Cipher::new(keyed.algorithm, &keyed.key),
+            extended: keyed.extended,
+            numbers: Numbers::new(claim, bell.clone()),
+        }
+    }
+
+    /// The name of its key.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it holds of numbers, and how many of them are taken.
+    pub fn numbers(&self) -> (Claim, u64) {
+        self.numbers.standing()
+    }
+
+    /// Gives it numbers, which are on record as used.
+    pub fn hold(&self, claim: Claim) {
+        self.numbers.hold(claim);
     }
 
     /// Whether the number is beyond the last: it must not come round (RFC 4303 section 3.3.3).
@@ -68,42 +70,65 @@ impl Outbound {
         !self.extended && number.sequence > u64::from(u32::MAX)
     }
 
-    /// Writes a packet's ESP around `inner_len` bytes that stand behind [`FRONT_LEN`] ones; `esp` ends with the tag,
-    /// and its length was rounded up by [`padding`].
+    pub(super) fn shape(&self) -> Shape {
+        self.cipher.shape()
+    }
+
+    /// Writes a packet's ESP around `inner_len` bytes that stand behind its front; `esp` ends with the tag, and its
+    /// length has room for the padding ([`Shape::padding`]).
     #[inline]
     pub(super) fn seal(&self, esp: &mut [u8], inner_len: usize, protocol: u8, number: Number) {
-        let (number, iv) = (number.sequence, number.iv.to_be_bytes());
+        let sequence = number.sequence;
         esp[..4].copy_from_slice(&self.spi.to_be_bytes());
-        esp[4..8].copy_from_slice(&(number as u32).to_be_bytes());
-        esp[HEADER_LEN..FRONT_LEN].copy_from_slice(&iv);
+        esp[4..HEADER_LEN].copy_from_slice(&(sequence as u32).to_be_bytes());
         let text_end = esp.len() - TAG_LEN;
-        let (text, tag) = esp[FRONT_LEN..].split_at_mut(text_end - FRONT_LEN);
+        let text = &mut esp[self.shape().front_len..text_end];
         let pad_len = text.len() - inner_len - TRAILER_LEN;
         for (byte, value) in text[inner_len..].iter_mut().zip(1..=pad_len as u8) {
             *byte = value;
         }
         let trailer_at = text.len() - TRAILER_LEN;
         text[trailer_at..].copy_from_slice(&[pad_len as u8, protocol]);
-        let (beside, len) = beside(self.spi, number, self.extended);
-        tag.copy_from_slice(&self.cipher.seal(iv, &beside[..len], text));
+        let high = self.extended.then_some((sequence >> 32) as u32);
+        self.cipher.seal(esp, number, high);
     }
-}
-
-/// Bytes of padding that make the trailer end at a multiple of four (RFC 4303 section 2.4).
-pub(super) fn padding(inner_len: usize) -> usize {
-    (inner_len + TRAILER_LEN).next_multiple_of(4) - inner_len - TRAILER_LEN
 }
 
 impl Inbound {
-    pub(super) fn new(spi: u32, cipher: Cipher, extended: bool, window: Window) -> Inbound {
-        Inbound { spi, cipher, extended, window }
+    pub(super) fn new(keyed: &Keyed, window: u32, seen: u64) -> Inbound {
+        Inbound {
+            name: keyed.key.name(),
+            spi: keyed.spi,
+            cipher: Cipher::new(keyed.algorithm, &keyed.key),
+            extended: keyed.extended,
+            window: Window::new(window, seen),
+        }
     }
 
-    /// Opens a packet from its ESP header to its tag, in place: what stands behind [`FRONT_LEN`] bytes is then what
-    /// was inside. Returns its length and protocol.
+    /// The name of its key.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The highest number that has come.
+    pub fn seen(&self) -> u64 {
+        self.window.top()
+    }
+
+    /// Numbers up to `top` have come; before any worker has begun.
+    pub fn saw(&self, top: u64) {
+        self.window.begin(top);
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        self.cipher.shape()
+    }
+
+    /// Opens a packet from its ESP header to its tag, in place: what stands behind its front is then what was
+    /// inside. Returns its length and protocol.
     #[inline]
     pub(super) fn open(&self, esp: &mut [u8]) -> Result<(usize, u8), Refusal> {
-        if esp.len() < AROUND_LEN || !esp.len().is_multiple_of(4) {
+        if !self.shape().may_be(esp.len()) {
             return Err(Refusal::Malformed);
         }
         let low = u32::from_be_bytes([esp[4], esp[5], esp[6], esp[7]]);
@@ -111,14 +136,12 @@ impl Inbound {
         if !self.window.may_come(number) {
             return Err(Refusal::Replayed);
         }
-        let iv = *esp[HEADER_LEN..].first_chunk().expect("long enough");
-        let (beside, len) = beside(self.spi, number, self.extended);
-        let sealed = &mut esp[FRONT_LEN..];
-        let len = self.cipher.open(iv, &beside[..len], sealed).ok_or(Refusal::Forged)?;
+        let high = self.extended.then_some((number >> 32) as u32);
+        let len = self.cipher.open(esp, high).ok_or(Refusal::Forged)?;
         if !self.window.accept(number) {
             return Err(Refusal::Replayed);
         }
-        inside(&sealed[..len]).ok_or(Refusal::Malformed)
+        inside(&esp[self.shape().front_len..][..len]).ok_or(Refusal::Malformed)
     }
 }
 
@@ -134,17 +157,19 @@ fn inside(text: &[u8]) -> Option<(usize, u8)> {
 #[cfg(test)]
 mod tests {
     use super::super::cipher::{Algorithm, Key};
-    use super::super::numbers::{Claim, Used};
+    use super::super::numbers::Used;
     use super::*;
 
-    fn cipher() -> Cipher {
-        let algorithm = Algorithm::Aes128Gcm;
-        Cipher::new(algorithm, &Key::from_hex(&"5a".repeat(20), algorithm).expect("a key"))
+    const KINDS: [Algorithm; 2] = [Algorithm::Aes128Gcm, Algorithm::Aes128CbcHmacSha256];
+
+    fn keyed(algorithm: Algorithm, spi: u32, extended: bool) -> Keyed {
+        let key = Key::from_hex(&"5a".repeat(algorithm.key_len()), algorithm).expect("a key");
+        Keyed { spi, algorithm, key, extended }
     }
 
-    fn out(spi: u32, extended: bool) -> Outbound {
+    fn out(algorithm: Algorithm, spi: u32, extended: bool) -> Outbound {
         let all = Claim { behind: Used { numbers: 0, ivs: 1 }, count: 1000 };
-        Outbound::new(spi, cipher(), extended, Numbers::new(all, std::sync::Arc::new(|| ())))
+        Outbound::new(&keyed(algorithm, spi, extended), all, &(std::sync::Arc::new(|| ()) as _))
     }
 
     fn number(sequence: u64) -> Number {
@@ -152,15 +177,23 @@ mod tests {
     }
 
     fn sealed(out: &Outbound, inner: &[u8], number: Number) -> Vec<u8> {
-        let mut esp = vec![0; AROUND_LEN + inner.len() + padding(inner.len())];
-        esp[FRONT_LEN..FRONT_LEN + inner.len()].copy_from_slice(inner);
+        let shape = out.shape();
+        let mut esp = vec![0; shape.around_len() + inner.len() + shape.padding(inner.len())];
+        esp[shape.front_len..][..inner.len()].copy_from_slice(inner);
         out.seal(&mut esp, inner.len(), 4, number);
         esp
     }
 
     #[test]
     fn every_length_comes_back_and_no_changed_byte_does() {
-        let (out, into) = (out(7, false), Inbound::new(7, cipher(), false, Window::new(64, 0)));
+        for (algorithm, extended) in KINDS.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+            every_length(algorithm, extended);
+        }
+    }
+
+    fn every_length(algorithm: Algorithm, extended: bool) {
+        let out = out(algorithm, 7, extended);
+        let into = Inbound::new(&keyed(algorithm, 7, extended), 64, 0);
         for len in 0..70 {
             let inner: Vec<u8> = (0..len).map(|byte| byte as u8 ^ 0x5a).collect();
             let esp = sealed(&out, &inner, out.numbers.take(1).next().expect("a number"));
@@ -173,21 +206,26 @@ mod tests {
             }
             let mut opened = esp.clone();
             assert_eq!(into.open(&mut opened), Ok((len, 4)));
-            assert_eq!(opened[FRONT_LEN..FRONT_LEN + len], inner);
+            assert_eq!(opened[out.shape().front_len..][..len], inner);
             assert_eq!(into.open(&mut esp.clone()), Err(Refusal::Replayed));
         }
     }
 
     #[test]
     fn extended_numbers_pass_the_half_and_others_end_there() {
-        let (out, into) = (out(9, true), Inbound::new(9, cipher(), true, Window::new(1024, 0)));
+        KINDS.into_iter().for_each(extended_numbers);
+    }
+
+    fn extended_numbers(algorithm: Algorithm) {
+        let out = out(algorithm, 9, true);
+        let into = Inbound::new(&keyed(algorithm, 9, true), 1024, 0);
         for number in [1, 0xffff_fffe, 0xffff_ffff, 0x1_0000_0000, 0x1_0000_0001].map(number) {
             assert!(!out.is_spent(number));
             assert_eq!(into.open(&mut sealed(&out, b"inside", number)), Ok((6, 4)), "{number:?}");
         }
         let late = sealed(&out, b"inside", number(0xffff_fffe));
         assert_eq!(into.open(&mut late.clone()), Err(Refusal::Replayed));
-        let short = super::tests::out(9, false);
+        let short = super::tests::out(algorithm, 9, false);
         assert!(!short.is_spent(number(0xffff_ffff)) && short.is_spent(number(0x1_0000_0000)));
     }
 }

@@ -24,13 +24,14 @@ pub(super) enum Counted {
     OtherInside,
     Spent,
     NoNumber,
+    NoAssociation,
     NoRoom,
     ClearIn,
     ClearOut,
 }
 
 /// In the same order.
-pub(super) const NAMES: [&str; 20] = [
+pub(super) const NAMES: [&str; 21] = [
     "sealed_packets",
     "sealed_bytes",
     "opened_packets",
@@ -48,6 +49,7 @@ pub(super) const NAMES: [&str; 20] = [
     "dropped_other_inside",
     "dropped_sequence_spent",
     "dropped_no_number",
+    "dropped_no_association",
     "dropped_no_room",
     "dropped_clear_in",
     "dropped_clear_out",

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use ebb_graph::Packet;
 use ebb_wire::{Ipv4, Ipv6, checksum, ethertype, protocol};
 
-use super::association::{AROUND_LEN, FRONT_LEN, Inbound, Outbound, Refusal, padding};
+use super::association::{Inbound, Outbound, Refusal};
+use super::cipher::Shape;
 use super::numbers::Number;
 use super::path::LEAST_V6;
 
@@ -21,12 +22,16 @@ const TTL: u8 = 64;
 const CE: u8 = 3;
 
 /// The header that is put in front.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Outer {
-    pub(super) local: IpAddr,
-    pub(super) remote: IpAddr,
-    pub(super) udp: bool,
-    pub(super) df: DontFragment,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outer {
+    /// Own address, of the same version as the peer's.
+    pub local: IpAddr,
+    /// The peer's address.
+    pub remote: IpAddr,
+    /// Whether ESP is in UDP, port 4500 (RFC 3948).
+    pub udp: bool,
+    /// Whether sealed packets may be cut on their way.
+    pub df: DontFragment,
 }
 
 /// Whether sealed IPv4 packets may be cut on their way (RFC 4301 section 8.1).
@@ -49,9 +54,8 @@ impl Outer {
     }
 
     /// The longest packet that fits into one of `mtu` bytes.
-    pub(super) fn room(&self, mtu: u16) -> u16 {
-        let text_len = usize::from(mtu).saturating_sub(self.len() + AROUND_LEN - 2) & !3;
-        text_len.saturating_sub(2) as u16
+    pub(super) fn room(&self, mtu: u16, shape: Shape) -> u16 {
+        shape.room(usize::from(mtu).saturating_sub(self.len())) as u16
     }
 
     /// Writes it in front of `esp_len` bytes; `class` is DSCP and ECN; the identification of what may be cut.
@@ -112,8 +116,9 @@ pub(super) fn seal(
     number: Number,
 ) -> bool {
     let Place { l3, len, is_v4 } = place;
-    let front = outer.len() + FRONT_LEN;
-    let behind = padding(len) + AROUND_LEN - FRONT_LEN;
+    let shape = out.shape();
+    let front = outer.len() + shape.front_len;
+    let behind = shape.padding(len) + shape.around_len() - shape.front_len;
     if packet.headroom() < front || packet.capacity() < l3 + len + behind {
         return false;
     }
@@ -167,7 +172,7 @@ pub(super) fn open(
     let outer = &packet.data()[l3..];
     let outer_ecn = if is_v4 { outer[1] } else { outer[1] >> 4 } & CE;
     let (text_len, next) = into.open(&mut packet.data_mut()[esp_at..l3 + len])?;
-    let inner_at = esp_at + FRONT_LEN;
+    let inner_at = esp_at + into.shape().front_len;
     let inner = &mut packet.data_mut()[inner_at..inner_at + text_len];
     let (inner_len, of_inner) = match next {
         protocol::NONE => return Ok(Opened::Dummy),
@@ -225,6 +230,7 @@ fn carry_ecn(inner: &mut [u8], outer: u8, is_v4: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cipher::Algorithm;
     use super::*;
 
     /// RFC 6040 figure 4, rows by the inner, columns by the outer field: Not-ECT, ECT(1), ECT(0), CE.
@@ -258,11 +264,16 @@ mod tests {
     fn the_room_is_what_fits_and_a_byte_more_does_not() {
         let [v4, v6]: [IpAddr; 2] =
             ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().expect("an address"));
-        for (local, udp) in [(v4, false), (v4, true), (v6, false)] {
+        let shapes = [Algorithm::Aes128Gcm, Algorithm::Aes128CbcHmacSha256].map(Algorithm::shape);
+        for ((local, udp), shape) in [(v4, false), (v4, true), (v6, false)]
+            .into_iter()
+            .flat_map(|one| shapes.map(|shape| (one, shape)))
+        {
             let outer = Outer { local, remote: local, udp, df: DontFragment::Copy };
             for mtu in 1280..1504 {
-                let whole = |len: usize| outer.len() + AROUND_LEN + len + padding(len);
-                let room = usize::from(outer.room(mtu));
+                let whole =
+                    |len: usize| outer.len() + shape.around_len() + len + shape.padding(len);
+                let room = usize::from(outer.room(mtu, shape));
                 assert!(
                     whole(room) <= usize::from(mtu) && whole(room + 1) > usize::from(mtu),
                     "{mtu}"
@@ -270,6 +281,6 @@ mod tests {
             }
         }
         let outer = Outer { local: v4, remote: v4, udp: false, df: DontFragment::Set };
-        assert_eq!(outer.room(1500), 1446);
+        assert_eq!(shapes.map(|shape| outer.room(1500, shape)), [1446, 1438]);
     }
 }

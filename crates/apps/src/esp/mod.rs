@@ -5,6 +5,7 @@
 //! around routing; `route`, whose ICMP errors it borrows. Reads no clock and no file.
 
 mod association;
+mod cbc;
 mod cipher;
 mod counters;
 mod encapsulate;
@@ -14,28 +15,27 @@ mod path;
 mod policy;
 mod window;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use arc_swap::ArcSwap;
 use ebb_graph::{Node, Reserve};
 use ebb_units::Time;
 use ebb_wire::{Ipv4, Ipv6};
 use ipnet::IpNet;
 
+pub use association::{Inbound, Outbound};
 pub use cipher::{Algorithm, Key, KeyError};
-pub use encapsulate::DontFragment;
+pub use encapsulate::{DontFragment, Outer};
 pub use numbers::{Claim, Used};
+pub use policy::outside;
 
 use crate::application::Application;
-use association::{Inbound, Outbound};
-use cipher::Cipher;
 use counters::Counters;
-use encapsulate::Outer;
 use node::{Guard, Tunnels};
-use numbers::Numbers;
 use path::{Path, Request};
 use policy::Policy;
-use window::Window;
 
 /// A tunnel to one peer: two associations, and what has to go through them.
 #[derive(Debug)]
@@ -46,8 +46,10 @@ pub struct Tunnel {
     pub remote: IpAddr,
     /// Destinations whose packets are sealed; sources whose packets must have come sealed.
     pub remote_prefixes: Vec<IpNet>,
-    /// The other ends of those; none: all.
+    /// The other ends of those; none: all. What is between them stays outside the tunnel.
     pub local_prefixes: Vec<IpNet>,
+    /// What of the remote prefixes stays outside the tunnel.
+    pub clear_prefixes: Vec<IpNet>,
     /// How both directions are sealed.
     pub algorithm: Algorithm,
     /// Index and key of what is sealed here.
@@ -66,6 +68,9 @@ pub struct Tunnel {
     pub df: DontFragment,
 }
 
+/// Numbers that are remembered of a peer whose associations come and go.
+const WINDOW: u32 = 1024;
+
 /// Rung when numbers should be claimed soon; by any worker.
 pub type Bell = Arc<dyn Fn() + Send + Sync>;
 
@@ -78,28 +83,75 @@ pub struct Start {
     pub seen: u64,
 }
 
-/// A tunnel at work.
+/// An association with its key.
 #[derive(Debug)]
+pub struct Keyed {
+    /// Its index.
+    pub spi: u32,
+    /// How it seals.
+    pub algorithm: Algorithm,
+    /// Its key.
+    pub key: Key,
+    /// Whether sequence numbers have 64 bits.
+    pub extended: bool,
+}
+
+/// A peer whose associations come and go.
+#[derive(Debug)]
+pub struct Peer {
+    /// How its packets look outside.
+    pub outer: Outer,
+    /// Longest sealed packet.
+    pub mtu: u16,
+    /// What is sealed with now; without, nothing leaves.
+    pub out: Option<Keyed>,
+    /// All that may come.
+    pub into: Vec<Keyed>,
+}
+
+/// Of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It seals.
+    Out,
+    /// It opens.
+    In,
+}
+
+/// What becomes of packets between two prefixes: the first that matches decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// Own side.
+    pub local: IpNet,
+    /// The peer's side.
+    pub remote: IpNet,
+    /// Index of the peer; none: they pass as they are.
+    pub tunnel: Option<usize>,
+}
+
+/// A tunnel at work.
+#[derive(Clone, Debug)]
 struct Pair {
     outer: Outer,
-    out: Outbound,
-    path: Path,
+    out: Option<Arc<Outbound>>,
+    path: Arc<Path>,
 }
 
 impl Pair {
     /// Longest packet that may be sealed.
     fn room(&self, now: Time) -> u16 {
-        self.outer.room(self.path.mtu(now))
+        let shape = self.out.as_ref().map(|out| out.shape());
+        shape.map_or(u16::MAX, |shape| self.outer.room(self.path.mtu(now), shape))
     }
 }
 
 /// What all workers share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shared {
     policy: Policy,
     pairs: Vec<Pair>,
     /// With their tunnels, by index.
-    into: Vec<(Inbound, usize)>,
+    into: Vec<(Arc<Inbound>, usize)>,
     locals: Vec<IpAddr>,
     in_udp: bool,
     /// Frames for the pieces of what is cut.
@@ -110,19 +162,39 @@ impl Shared {
     /// Does as a router on the way asks, if it is about a packet of ours.
     fn heed(&self, request: Request, now: Time) {
         let is_ours = |pair: &&Pair| {
-            (pair.outer.local, pair.outer.remote) == request.ends && pair.out.spi == request.spi
+            (pair.outer.local, pair.outer.remote) == request.ends
+                && pair.out.as_ref().is_some_and(|out| out.spi == request.spi)
         };
         if let Some(pair) = self.pairs.iter().find(is_ours) {
             pair.path.learn(request.mtu, request.ends.0.is_ipv4(), now);
         }
     }
+
+    fn settle(mut self) -> Shared {
+        self.into.sort_by_key(|(one, _)| one.spi);
+        self.locals = self.pairs.iter().map(|pair| pair.outer.local).collect();
+        self.locals.sort_unstable();
+        self.locals.dedup();
+        self.in_udp = self.pairs.iter().any(|pair| pair.outer.udp);
+        self
+    }
 }
 
 /// The application.
-#[derive(Debug)]
 pub struct Esp {
-    shared: Arc<Shared>,
+    /// Tunnels that stay.
+    fixed: Shared,
+    shared: Arc<ArcSwap<Shared>>,
+    /// Own ends that there were: what comes for them is still the workers'.
+    locals: Mutex<BTreeSet<IpAddr>>,
+    bell: Bell,
     counters: Vec<Arc<Counters>>,
+}
+
+impl std::fmt::Debug for Esp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.shared)
+    }
 }
 
 impl Esp {
@@ -135,62 +207,84 @@ impl Esp {
         bell: &Bell,
         reserve: &Arc<Reserve>,
     ) -> Esp {
+        let keyed = |tunnel: &Tunnel, (spi, key): &(u32, Key)| Keyed {
+            spi: *spi,
+            algorithm: tunnel.algorithm,
+            key: key.again(),
+            extended: tunnel.extended_sequence,
+        };
         let pair = |(tunnel, start): (&Tunnel, &Start)| {
             let Tunnel { local, remote, udp, df, .. } = *tunnel;
-            let outer = Outer { local, remote, udp, df };
-            let cipher = Cipher::new(tunnel.algorithm, &tunnel.out.1);
-            let numbers = Numbers::new(start.claim, bell.clone());
-            let out = Outbound::new(tunnel.out.0, cipher, tunnel.extended_sequence, numbers);
-            Pair { outer, out, path: Path::new(tunnel.mtu) }
+            let out = Outbound::new(&keyed(tunnel, &tunnel.out), start.claim, bell);
+            let path = Arc::new(Path::new(tunnel.mtu));
+            Pair { outer: Outer { local, remote, udp, df }, out: Some(Arc::new(out)), path }
         };
         let into = |(number, tunnel): (usize, &Tunnel)| {
-            let cipher = Cipher::new(tunnel.algorithm, &tunnel.into.1);
-            let extended = tunnel.extended_sequence;
-            let window = Window::new(tunnel.window, starts[number].seen);
-            (Inbound::new(tunnel.into.0, cipher, extended, window), number)
+            let keyed = keyed(tunnel, &tunnel.into);
+            (Arc::new(Inbound::new(&keyed, tunnel.window, starts[number].seen)), number)
         };
-        let mut into: Vec<_> = tunnels.iter().enumerate().map(into).collect();
-        into.sort_by_key(|(one, _)| one.spi);
-        let mut locals: Vec<IpAddr> = tunnels.iter().map(|tunnel| tunnel.local).collect();
-        locals.sort_unstable();
-        locals.dedup();
-        let shared = Shared {
+        let fixed = Shared {
             policy: Policy::new(tunnels),
             pairs: tunnels.iter().zip(starts).map(pair).collect(),
-            into,
-            locals,
-            in_udp: tunnels.iter().any(|tunnel| tunnel.udp),
+            into: tunnels.iter().enumerate().map(into).collect(),
+            locals: Vec::new(),
+            in_udp: false,
             reserve: reserve.clone(),
-        };
-        let counters = (0..workers).map(|_| Arc::default()).collect();
-        Esp { shared: Arc::new(shared), counters }
-    }
-
-    /// What a tunnel holds of numbers, and how many of them are taken.
-    pub fn numbers(&self, tunnel: usize) -> (Claim, u64) {
-        self.shared.pairs[tunnel].out.numbers.standing()
-    }
-
-    /// Gives a tunnel numbers, which are on record as used.
-    pub fn hold(&self, tunnel: usize, claim: Claim) {
-        self.shared.pairs[tunnel].out.numbers.hold(claim);
-    }
-
-    /// The highest number that has come in a tunnel.
-    pub fn seen(&self, tunnel: usize) -> u64 {
-        self.window(tunnel).map_or(0, Window::top)
-    }
-
-    /// Numbers up to `top` have come in a tunnel; before any worker has begun.
-    pub fn saw(&self, tunnel: usize, top: u64) {
-        if let Some(window) = self.window(tunnel) {
-            window.begin(top);
         }
+        .settle();
+        let locals = Mutex::new(fixed.locals.iter().copied().collect());
+        let shared = Arc::new(ArcSwap::from_pointee(fixed.clone()));
+        let counters = (0..workers).map(|_| Arc::default()).collect();
+        Esp { fixed, shared, locals, bell: bell.clone(), counters }
     }
 
-    fn window(&self, tunnel: usize) -> Option<&Window> {
-        let of = self.shared.into.iter().find(|(_, of)| *of == tunnel);
-        of.map(|(one, _)| &one.window)
+    /// These peers, behind the tunnels that stay, and no others from now on. Associations that were there go on; `start`
+    /// says of each other's key where it begins, or that it cannot.
+    pub fn replace(
+        &self,
+        peers: &[Peer],
+        selectors: &[Selector],
+        start: &mut dyn FnMut(&Keyed, Direction) -> Option<Start>,
+    ) {
+        let old = self.shared.load_full();
+        let (sealing, opening) = (self.sealing(), self.opening());
+        let mut next = self.fixed.clone();
+        let first = next.pairs.len();
+        next.policy = self.fixed.policy.and(selectors, first);
+        for (number, peer) in peers.iter().enumerate() {
+            let out = peer.out.as_ref().and_then(|keyed| {
+                let name = keyed.key.name();
+                let is_known = |one: &&Arc<Outbound>| one.spi == keyed.spi && one.name() == name;
+                let known = sealing.iter().find(is_known).cloned();
+                let make = |start: Start| Arc::new(Outbound::new(keyed, start.claim, &self.bell));
+                known.or_else(|| start(keyed, Direction::Out).map(make))
+            });
+            let of = |pair: &&Pair| pair.outer == peer.outer;
+            let path = old.pairs.iter().skip(first).find(of).map(|pair| pair.path.clone());
+            let path = path.unwrap_or_else(|| Arc::new(Path::new(peer.mtu)));
+            next.pairs.push(Pair { outer: peer.outer, out, path });
+            for keyed in &peer.into {
+                let name = keyed.key.name();
+                let is_known = |one: &&Arc<Inbound>| one.spi == keyed.spi && one.name() == name;
+                let known = opening.iter().find(is_known).cloned();
+                let make = |start: Start| Arc::new(Inbound::new(keyed, WINDOW, start.seen));
+                let into = known.or_else(|| start(keyed, Direction::In).map(make));
+                next.into.extend(into.map(|into| (into, first + number)));
+            }
+        }
+        let next = next.settle();
+        self.locals.lock().expect("addresses").extend(&next.locals);
+        self.shared.store(Arc::new(next));
+    }
+
+    /// What is sealed with now, in the order of the tunnels.
+    pub fn sealing(&self) -> Vec<Arc<Outbound>> {
+        self.shared.load().pairs.iter().filter_map(|pair| pair.out.clone()).collect()
+    }
+
+    /// What is opened now, by index.
+    pub fn opening(&self) -> Vec<Arc<Inbound>> {
+        self.shared.load().into.iter().map(|(into, _)| into.clone()).collect()
     }
 }
 
@@ -216,7 +310,7 @@ impl Application for Esp {
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
-        self.shared.locals.clone()
+        self.locals.lock().expect("addresses").iter().copied().collect()
     }
 
     fn too_long(&self, now: Time, packet: &[u8], mtu: u16) {
@@ -232,7 +326,7 @@ impl Application for Esp {
             }
         };
         if let Some(request) = about() {
-            self.shared.heed(request, now);
+            self.shared.load().heed(request, now);
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use ebb_graph::{Batch, DropReason, Node, Outputs, Packet, Pool};
 use ebb_units::Time;
 use ebb_wire::{Fragments, Ipv4, Ipv6, ethertype, is_group, link, protocol};
@@ -16,7 +17,7 @@ use super::counters::{Counted, Counters};
 use super::encapsulate::{self, Opened, Place, UDP_PORT};
 use super::numbers::{Number, Taken};
 use super::path::{self, LEAST_V6};
-use super::policy::Ends;
+use super::policy::{Ends, Policy};
 use crate::application::{OPENED, OWN_SOURCE};
 use crate::route;
 
@@ -36,9 +37,15 @@ enum Step {
 
 /// See the module.
 pub(super) struct Tunnels {
-    shared: Arc<Shared>,
+    shared: Arc<ArcSwap<Shared>>,
     counters: Arc<Counters>,
     steps: Vec<Step>,
+}
+
+/// The tunnels as they are while a batch passes.
+struct Pass<'a> {
+    shared: &'a Shared,
+    counters: &'a Counters,
 }
 
 /// A packet's IP header as far as it matters here.
@@ -78,10 +85,12 @@ fn ends_of(bytes: &[u8], is_v4: bool) -> Option<(usize, Ends)> {
 }
 
 impl Tunnels {
-    pub(super) fn new(shared: Arc<Shared>, counters: Arc<Counters>) -> Tunnels {
+    pub(super) fn new(shared: Arc<ArcSwap<Shared>>, counters: Arc<Counters>) -> Tunnels {
         Tunnels { shared, counters, steps: Vec::with_capacity(2 * Batch::RECEIVE_MAX) }
     }
+}
 
+impl Pass<'_> {
     fn step(&self, packet: &Packet, now: Time) -> Step {
         let Some(seen) = see(packet) else { return Step::Pass };
         // Frames for several stations are never forwarded.
@@ -187,6 +196,11 @@ impl Tunnels {
         })
     }
 
+    fn take(&self, tunnel: usize, count: u64) -> Taken {
+        let out = self.shared.pairs[tunnel].out.as_ref();
+        out.map_or(Taken::NONE, |out| out.numbers.take(count))
+    }
+
     fn drop(&self, packet: Packet, why: Counted, out: &mut Outputs<'_>) {
         self.counters.add(why, 1);
         out.drop(packet, DropReason::Application);
@@ -200,13 +214,16 @@ impl Tunnels {
         out: &mut Outputs<'_>,
     ) {
         let pair = &self.shared.pairs[tunnel];
+        let Some(sealing) = &pair.out else {
+            return self.drop(packet, Counted::NoAssociation, out);
+        };
         let Some(number) = number else { return self.drop(packet, Counted::NoNumber, out) };
-        if pair.out.is_spent(number) {
+        if sealing.is_spent(number) {
             return self.drop(packet, Counted::Spent, out);
         }
         // Nobody behind could finish a checksum that is sealed.
         route::finish_received(&mut packet);
-        if !encapsulate::seal(&mut packet, place, &pair.outer, &pair.out, number) {
+        if !encapsulate::seal(&mut packet, place, &pair.outer, sealing, number) {
             return self.drop(packet, Counted::NoRoom, out);
         }
         packet.flags |= OWN_SOURCE;
@@ -221,7 +238,7 @@ impl Tunnels {
         match self.outbound(&packet, &seen, now) {
             None | Some(Step::Pass) => out.push(0, packet),
             Some(Step::Seal(tunnel, place)) => {
-                let number = self.shared.pairs[tunnel].out.numbers.take(1).next();
+                let number = self.take(tunnel, 1).next();
                 self.seal(packet, (tunnel, place), number, out);
             }
             // An error would quote in clear what came sealed.
@@ -298,7 +315,7 @@ impl Tunnels {
         packet.data_mut().copy_from_slice(&first);
         self.counters.add(Counted::Cut, 1);
         for (piece, len) in std::iter::once((packet, first_len)).chain(others) {
-            let number = pair.out.numbers.take(1).next();
+            let number = self.take(tunnel, 1).next();
             self.seal(piece, (tunnel, Place { len, ..place }), number, out);
         }
     }
@@ -348,7 +365,10 @@ impl Node for Tunnels {
 
     fn process(&mut self, now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
         let mut steps = std::mem::take(&mut self.steps);
-        steps.extend(batch.iter().map(|packet| self.step(packet, now)));
+        // No longer than for the batch: keys that are no longer used are wiped.
+        let shared = self.shared.load();
+        let pass = Pass { shared: &shared, counters: &self.counters };
+        steps.extend(batch.iter().map(|packet| pass.step(packet, now)));
         if steps.iter().all(|step| *step == Step::Pass) {
             out.forward(0, batch);
         }
@@ -357,18 +377,18 @@ impl Node for Tunnels {
         for (at, packet) in batch.drain(..).enumerate() {
             match steps[at] {
                 Step::Pass => out.push(0, packet),
-                Step::Drop(why) => self.drop(packet, why, out),
-                Step::TooBig(tunnel, place) => self.too_big(packet, (tunnel, place), now, out),
-                Step::Cut(tunnel, place) => self.cut(packet, (tunnel, place), now, out),
-                Step::Open(place, esp_at) => self.open(packet, place, esp_at, now, out),
+                Step::Drop(why) => pass.drop(packet, why, out),
+                Step::TooBig(tunnel, place) => pass.too_big(packet, (tunnel, place), now, out),
+                Step::Cut(tunnel, place) => pass.cut(packet, (tunnel, place), now, out),
+                Step::Open(place, esp_at) => pass.open(packet, place, esp_at, now, out),
                 Step::Seal(tunnel, place) => {
                     if run == 0 {
                         let same =
                             |step: &&Step| matches!(step, Step::Seal(other, _) if *other == tunnel);
                         run = steps[at..].iter().take_while(same).count() as u64;
-                        numbers = self.shared.pairs[tunnel].out.numbers.take(run);
+                        numbers = pass.take(tunnel, run);
                     }
-                    self.seal(packet, (tunnel, place), numbers.next(), out);
+                    pass.seal(packet, (tunnel, place), numbers.next(), out);
                     run -= 1;
                 }
             }
@@ -381,21 +401,20 @@ impl Node for Tunnels {
 /// Stands behind everything else: routing's own errors about what came out of a tunnel, for instance, have no way
 /// back into it, and quote what was secret.
 pub(super) struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<ArcSwap<Shared>>,
     counters: Arc<Counters>,
 }
 
 impl Guard {
-    pub(super) fn new(shared: Arc<Shared>, counters: Arc<Counters>) -> Guard {
+    pub(super) fn new(shared: Arc<ArcSwap<Shared>>, counters: Arc<Counters>) -> Guard {
         Guard { shared, counters }
     }
 
-    fn stops(&self, packet: &Packet) -> bool {
+    fn stops(policy: &Policy, packet: &Packet) -> bool {
         if packet.flags & OWN_SOURCE != 0 {
             return false;
         }
         let Some(seen) = see(packet) else { return false };
-        let policy = &self.shared.policy;
         if packet.flags & Packet::ORIGINATED != 0
             && let Some(quoted) = quoted(packet, seen.place)
         {
@@ -418,11 +437,12 @@ impl Node for Guard {
     }
 
     fn process(&mut self, _now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
-        if !batch.iter().any(|packet| self.stops(packet)) {
+        let shared = self.shared.load();
+        if !batch.iter().any(|packet| Self::stops(&shared.policy, packet)) {
             return out.forward(0, batch);
         }
         for packet in batch.drain(..) {
-            if self.stops(&packet) {
+            if Self::stops(&shared.policy, &packet) {
                 self.counters.add(Counted::ClearOut, 1);
                 out.drop(packet, DropReason::Application);
             } else {

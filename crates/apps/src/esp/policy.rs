@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::Tunnel;
+use super::{Selector, Tunnel};
 
 /// What of a packet's addresses is compared: IPv4's in the same form, under one more bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,31 +47,67 @@ impl Ends {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rule {
     remote: Prefix,
     /// Of either version; of which there is none, all addresses.
     local: Vec<Prefix>,
-    tunnel: usize,
+    /// Parts of the remote prefix for which that is not true.
+    outside: Vec<Prefix>,
+    /// None: they pass as they are.
+    tunnel: Option<usize>,
 }
 
-/// All tunnels' rules.
-#[derive(Debug)]
+/// What never leaves its link, whoever asks for all addresses.
+const ON_LINK: [&str; 5] =
+    ["169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "fe80::/10", "ff00::/8"];
+
+/// Parts of a remote prefix whose packets stay outside the tunnel: its own prefixes, as far as they are longer, those
+/// that are to stay, the `ends` of all tunnels, where keys are exchanged, and what never leaves its link.
+pub fn outside(remote: &IpNet, local: &[IpNet], clear: &[IpNet], ends: &[IpAddr]) -> Vec<IpNet> {
+    let is_longer = |net: &IpNet| net.prefix_len() > remote.prefix_len();
+    let on_link = ON_LINK.iter().map(|text| text.parse().expect("a prefix"));
+    let ends = ends.iter().copied().map(IpNet::from);
+    let longer = local.iter().copied().chain(on_link).chain(ends).filter(is_longer);
+    longer.chain(clear.iter().copied()).filter(|net| remote.contains(net)).collect()
+}
+
+/// All tunnels' rules; the first that matches decides.
+#[derive(Clone, Debug)]
 pub(super) struct Policy(Vec<Rule>);
 
 impl Policy {
     pub(super) fn new(tunnels: &[Tunnel]) -> Policy {
         let mut rules: Vec<(u8, Rule)> = Vec::new();
+        let ends: Vec<IpAddr> =
+            tunnels.iter().flat_map(|tunnel| [tunnel.local, tunnel.remote]).collect();
         for (number, tunnel) in tunnels.iter().enumerate() {
             let local: Vec<Prefix> =
                 tunnel.local_prefixes.iter().copied().map(Prefix::new).collect();
             rules.extend(tunnel.remote_prefixes.iter().map(|net| {
-                let rule = Rule { remote: Prefix::new(*net), local: local.clone(), tunnel: number };
+                let outside = outside(net, &tunnel.local_prefixes, &tunnel.clear_prefixes, &ends);
+                let rule = Rule {
+                    remote: Prefix::new(*net),
+                    local: local.clone(),
+                    outside: outside.into_iter().map(Prefix::new).collect(),
+                    tunnel: Some(number),
+                };
                 (net.prefix_len(), rule)
             }));
         }
         rules.sort_by_key(|(len, _)| core::cmp::Reverse(*len));
         Policy(rules.into_iter().map(|(_, rule)| rule).collect())
+    }
+
+    /// With rules behind its own, in their order, whose tunnels have numbers from `first` on.
+    pub(super) fn and(&self, selectors: &[Selector], first: usize) -> Policy {
+        let rule = |one: &Selector| Rule {
+            remote: Prefix::new(one.remote),
+            local: vec![Prefix::new(one.local)],
+            outside: Vec::new(),
+            tunnel: one.tunnel.map(|tunnel| first + tunnel),
+        };
+        Policy(self.0.iter().cloned().chain(selectors.iter().map(rule)).collect())
     }
 
     /// The tunnel that a packet has to leave by.
@@ -85,8 +121,9 @@ impl Policy {
                         .local
                         .iter()
                         .any(|one| one.is_v4 == ends.is_v4 && one.holds(ends.source)))
+                && !rule.outside.iter().any(|one| one.holds(ends.destination))
         };
-        self.0.iter().find(matches).map(|rule| rule.tunnel)
+        self.0.iter().find(matches).and_then(|rule| rule.tunnel)
     }
 
     /// The tunnel that a packet has to come by.

@@ -9,7 +9,10 @@ mod mutations;
 use std::sync::Arc;
 
 use ebb_apps::Application;
-use ebb_apps::esp::{Algorithm, Claim, DontFragment, Esp, Key, Start, Tunnel, Used};
+use ebb_apps::esp::{
+    Algorithm, Claim, Direction, DontFragment, Esp, Key, Keyed, Outer, Peer, Selector, Start,
+    Tunnel, Used,
+};
 use ebb_apps::route::{ReversePath, RouteLimits};
 use ebb_graph::DropReason;
 use ebb_wire::{Ipv4, Ipv6, Template, checksum, ethertype, link};
@@ -61,6 +64,7 @@ fn tunnel(kind: Kind, is_near: bool) -> Tunnel {
         remote: ip(remote),
         remote_prefixes,
         local_prefixes,
+        clear_prefixes: Vec::new(),
         algorithm: kind.algorithm,
         out,
         into,
@@ -137,9 +141,9 @@ fn without_ttl(frame: &[u8]) -> (u8, Vec<u8>) {
 }
 
 fn kinds() -> Vec<Kind> {
-    use Algorithm::{Aes128Gcm, Aes256Gcm, Chacha20Poly1305};
+    use Algorithm::{Aes128CbcHmacSha256, Aes128Gcm, Aes256Gcm, Chacha20Poly1305};
     let mut kinds = Vec::new();
-    for algorithm in [Aes128Gcm, Aes256Gcm, Chacha20Poly1305] {
+    for algorithm in [Aes128Gcm, Aes256Gcm, Chacha20Poly1305, Aes128CbcHmacSha256] {
         for extended in [false, true] {
             for (udp, v6) in [(false, false), (true, false), (false, true)] {
                 kinds.push(Kind { algorithm, extended, udp, v6 });
@@ -376,7 +380,7 @@ fn a_restart_goes_on_where_it_was() {
         let (mut near, mut far) = (End::new(kind, true), End::new(kind, false));
         let recorded = carried(&near.pass(&inner(false, &[1])));
         assert!(matches!(far.router.send(std::slice::from_ref(&recorded))[..], [Left::Sent(..)]));
-        assert_eq!(far.esp.seen(0), 1);
+        assert_eq!(far.esp.opening()[0].seen(), 1);
         let numbers = if extended { 5 << 32 } else { 1000 };
         let mut near = End::after(&[tunnel(kind, true)], numbers, 0);
         let mut far = End::after(&[tunnel(kind, false)], 0, numbers);
@@ -384,16 +388,16 @@ fn a_restart_goes_on_where_it_was() {
         assert_eq!(left, [Left::Dropped(DropReason::Application)], "it came before the restart");
         let sealed = carried(&near.pass(&inner(false, &[2])));
         assert!(matches!(far.router.send(&[sealed])[..], [Left::Sent(..)]));
-        assert_eq!(far.esp.seen(0), numbers + 1);
+        assert_eq!(far.esp.opening()[0].seen(), numbers + 1);
     }
 }
 
 #[test]
 fn without_numbers_on_record_nothing_is_sealed() {
     let mut near = End::new(PLAIN, true);
-    let (claim, _) = near.esp.numbers(0);
+    let (claim, _) = near.esp.sealing()[0].numbers();
     let spent = Claim { behind: Used { numbers: 7, ..claim.behind }, count: 1 };
-    near.esp.hold(0, spent);
+    near.esp.sealing()[0].hold(spent);
     let frame = inner(false, &[1]);
     let left = near.router.send(&[frame.clone(), frame.clone()]);
     assert!(
@@ -402,7 +406,7 @@ fn without_numbers_on_record_nothing_is_sealed() {
         "{left:?}"
     );
     assert_eq!(near.count("dropped_no_number"), 1);
-    near.esp.hold(0, Claim { count: 2, ..spent });
+    near.esp.sealing()[0].hold(Claim { count: 2, ..spent });
     assert_eq!(near.pass(&frame)[38..42], [0, 0, 0, 9]);
 }
 
@@ -468,6 +472,39 @@ fn a_source_behind_one_peer_gives_no_way_into_another_tunnel() {
     hub.pass(&template("10.60.0.7").to_frame(&[1]));
 }
 
+/// A tunnel for all that is not here: the router's neighbours, its own networks and the peer itself stay outside.
+#[test]
+fn a_tunnel_for_everything_takes_what_is_elsewhere() {
+    let all = Tunnel {
+        remote_prefixes: vec![net("0.0.0.0/0"), net("::/0")],
+        clear_prefixes: vec![net("203.0.113.0/28")],
+        ..tunnel(PLAIN, true)
+    };
+    let mut near = End::of(&[all]);
+    for (destination, sealed) in [
+        ("10.50.0.7", true),
+        ("203.0.113.77", true),
+        ("2001:db8:50::7", true),
+        ("203.0.113.7", false),
+        (FAR, false),
+    ] {
+        let frame = template(destination).to_frame(&[1; 40]);
+        let left = near.pass(&frame);
+        assert_eq!(left.len() > frame.len(), sealed, "{destination}");
+    }
+    let neighbour = template("192.0.2.77").to_frame(&[1]);
+    near.router.send(&[neighbour]);
+    assert_eq!(near.count("sealed_packets"), 3);
+    let mut clear = template("192.0.2.9");
+    clear.source.set_ip(ip("10.99.0.1"));
+    let left = near.router.send(&[clear.to_frame(&[1])]);
+    assert_eq!(left, [Left::Dropped(DropReason::Application)], "it did not come by the tunnel");
+    // An error of the router's own to a sender that is here.
+    let expired = Template { ttl: 1, ..template("10.50.0.7") };
+    let left = near.router.send(&[expired.to_frame(&[1])]);
+    assert!(matches!(&left[..], [Left::Sent(0, _)]), "{left:?}");
+}
+
 /// The kernel is to have no way to the peer's prefixes, and filters ask for a way back: not of what came in the tunnel.
 #[test]
 fn reverse_path_filters_let_pass_what_came_in_a_tunnel() {
@@ -529,7 +566,7 @@ proptest! {
     fn whatever_the_way_does_each_packet_arrives_once(
         payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..60),
         order in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
-        which in 0usize..18,
+        which in 0usize..24,
     ) {
         let kind = kinds()[which];
         let (mut near, mut far) = (End::new(kind, true), End::new(kind, false));
@@ -545,4 +582,66 @@ proptest! {
         }
         prop_assert_eq!(far.count("opened_packets"), arrived.len() as u64);
     }
+}
+
+/// Associations that others exchange: the old one goes on until it is taken away, numbers go on where they were, and
+/// without any nothing leaves.
+#[test]
+fn tunnels_come_and_go() {
+    let keyed = |spi: u32, byte: &str| Keyed {
+        spi,
+        algorithm: PLAIN.algorithm,
+        key: key(PLAIN.algorithm, byte),
+        extended: false,
+    };
+    let peer = |is_near: bool, out: Option<(u32, &str)>, into: &[(u32, &str)]| {
+        let (local, remote) = if is_near { (NEAR, FAR) } else { (FAR, NEAR) };
+        let outer =
+            Outer { local: ip(local), remote: ip(remote), udp: false, df: DontFragment::Copy };
+        let into = into.iter().map(|(spi, byte)| keyed(*spi, byte)).collect();
+        Peer { outer, mtu: 1500, out: out.map(|(spi, byte)| keyed(spi, byte)), into }
+    };
+    let selector = |is_near: bool, tunnel| {
+        let (near, far) = (net("192.0.2.0/24"), net("10.50.0.0/16"));
+        let (local, remote) = if is_near { (near, far) } else { (far, near) };
+        Selector { local, remote, tunnel }
+    };
+    let give = |end: &End, peers: &[Peer], selectors: &[Selector]| {
+        let mut started = 0;
+        let mut start = |_: &Keyed, _: Direction| {
+            started += 1;
+            let behind = Used { numbers: 0, ivs: 1_900_000_000 };
+            Some(Start { claim: Claim { behind, count: 1 << 20 }, seen: 0 })
+        };
+        end.esp.replace(peers, selectors, &mut start);
+        started
+    };
+    let (mut near, mut far) = (End::of(&[]), End::of(&[]));
+    let frame = inner(false, &[7; 40]);
+    assert_eq!(near.pass(&frame).len(), frame.len(), "no tunnel yet");
+    let ways = [true, false].map(|is_near| [selector(is_near, Some(0))]);
+    give(&near, &[peer(true, None, &[])], &ways[0]);
+    assert_eq!(near.router.send(&[frame.clone()]), [Left::Dropped(DropReason::Application)]);
+    assert_eq!(near.count("dropped_no_association"), 1);
+    assert_eq!(give(&near, &[peer(true, Some((0x1001, "a1")), &[])], &ways[0]), 1);
+    assert_eq!(give(&far, &[peer(false, None, &[(0x1001, "a1")])], &ways[1]), 1);
+    let old = near.pass(&frame);
+    far.pass(&carried(&old));
+    // New keys: the far end takes both for a while, and goes on with the window that it has.
+    let both = [peer(false, None, &[(0x1001, "a1"), (0x1003, "a3")])];
+    assert_eq!(give(&far, &both, &ways[1]), 1, "one is new");
+    let late = near.pass(&frame);
+    assert_eq!(late[38..42], [0, 0, 0, 2]);
+    assert_eq!(give(&near, &[peer(true, Some((0x1003, "a3")), &[])], &ways[0]), 1);
+    let new = near.pass(&frame);
+    assert_eq!(new[34..42], [0, 0, 0x10, 3, 0, 0, 0, 1]);
+    far.pass(&carried(&new));
+    far.pass(&carried(&late));
+    assert_eq!(far.router.send(&[carried(&old)]), [Left::Dropped(DropReason::Application)]);
+    assert_eq!((far.count("dropped_replayed"), far.count("opened_packets")), (1, 3));
+    // A rule before the tunnel's lets packets pass as they are.
+    let bypass = [selector(true, None), selector(true, Some(0))];
+    give(&near, &[peer(true, Some((0x1003, "a3")), &[])], &bypass);
+    assert_eq!(near.pass(&frame).len(), frame.len());
+    assert_eq!(near.esp.addresses(), [ip(NEAR)]);
 }

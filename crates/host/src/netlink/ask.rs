@@ -67,6 +67,11 @@ impl Asker {
         Err(Error::Interrupted { what, attempts: ATTEMPTS_MAX })
     }
 
+    /// Wipes what answers have left in the buffer.
+    pub(super) fn wipe(&mut self) {
+        self.0.wipe(usize::MAX);
+    }
+
     /// `None` when it was interrupted.
     fn answer(&mut self, what: &'static str, absent: &[i32], seq: u32) -> Result<Option<Answer>> {
         let mut answer = Answer::new();

@@ -26,6 +26,7 @@ mod requests_link;
 mod requests_route;
 mod socket;
 mod types;
+pub mod xfrm;
 
 pub use features::{XdpFeatures, redirect_targets, xdp_features};
 pub use listeners::listeners;

@@ -214,6 +214,12 @@ impl Socket {
     pub fn received(&self, len: usize) -> &[u8] {
         &self.buffer[..len]
     }
+
+    /// Overwrites the first bytes of the buffer, where a secret was.
+    pub fn wipe(&mut self, len: usize) {
+        let len = len.min(self.buffer.len());
+        zeroize::Zeroize::zeroize(&mut self.buffer[..len]);
+    }
 }
 
 /// The result in an acknowledgement: 0, or the errno and the kernel's explanation.

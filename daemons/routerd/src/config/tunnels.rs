@@ -19,6 +19,7 @@ impl EspAlgorithm {
             EspAlgorithm::Aes128Gcm => Algorithm::Aes128Gcm,
             EspAlgorithm::Aes256Gcm => Algorithm::Aes256Gcm,
             EspAlgorithm::Chacha20Poly1305 => Algorithm::Chacha20Poly1305,
+            EspAlgorithm::Aes128CbcHmacSha256 => Algorithm::Aes128CbcHmacSha256,
         }
     }
 }
@@ -65,8 +66,9 @@ fn prefixes(section: &mut Section<'_, '_>, key: &'static str) -> Option<Spanned<
 pub(super) fn esp(mut section: Section<'_, '_>) -> Esp {
     let tunnels = section.sections("tunnel").into_iter().filter_map(tunnel).collect();
     let directory = section.value::<PathBuf>("state_directory", "expected a path in quotes");
+    let kernel = or(section.value::<bool>("kernel", "use true or false"), false);
     section.finish();
-    Esp { state_directory: or(directory, PathBuf::from("/var/lib/ebb")), tunnels }
+    Esp { state_directory: or(directory, PathBuf::from("/var/lib/ebb")), kernel, tunnels }
 }
 
 fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
@@ -80,9 +82,10 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
     let remote_prefixes =
         required(&section, "remote_prefixes", remote_prefixes, "[\"10.2.0.0/16\"]");
     let local_prefixes = prefixes(&mut section, "local_prefixes");
+    let clear_prefixes = prefixes(&mut section, "clear_prefixes");
     let algorithm = section.value::<EspAlgorithm>(
         "algorithm",
-        "use aes-128-gcm, aes-256-gcm or chacha20-poly1305, in quotes",
+        "use aes-128-gcm, aes-256-gcm, chacha20-poly1305 or aes-128-cbc-hmac-sha-256, in quotes",
     );
     // RFC 4303 section 2.1: indices up to 255 are reserved.
     let spi_out = section.number::<u32>("spi_out", SPI);
@@ -110,6 +113,24 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
                 "name a prefix",
             );
         }
+        let local = local_prefixes.as_ref().map_or(&[][..], |local| local.get_ref());
+        let goes_in = |net: &IpNet| {
+            let same = |one: &&IpNet| one.addr().is_ipv4() == net.addr().is_ipv4();
+            let mut local = local.iter().filter(same).peekable();
+            local.peek().is_none() || local.any(|one| one.prefix_len() == 0)
+        };
+        let all = nets.get_ref().iter().find(|net| net.prefix_len() == 0 && goes_in(net));
+        if let Some(net) = all {
+            let message = format!(
+                "all packets to {net} would go through the tunnel, the router's own among them"
+            );
+            section.report(
+                "local_prefixes",
+                nets.span(),
+                &message,
+                "name the prefixes behind this router",
+            );
+        }
         let has_v6 = nets.get_ref().iter().any(|net| net.addr().is_ipv6());
         if let Some(mtu) = mtu.as_ref().filter(|mtu| has_v6 && *mtu.get_ref() < MTU_MIN_V6) {
             let message = "IPv6 packets of 1280 bytes would not fit";
@@ -122,6 +143,7 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
         remote: remote?.into_inner(),
         remote_prefixes: remote_prefixes?.into_inner(),
         local_prefixes: or(local_prefixes, Vec::new()),
+        clear_prefixes: or(clear_prefixes, Vec::new()),
         algorithm: or(algorithm, EspAlgorithm::Aes128Gcm),
         spi_out: spi_out?.into_inner(),
         spi_in: spi_in?.into_inner(),
@@ -161,11 +183,13 @@ pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
     let is_used = config.router.apps.contains(&App::Esp);
     if is_used
         && tunnels.is_empty()
+        && !config.esp.kernel
         && !root.has_problem_of("esp.tunnel")
         && !root.has_problem_below("esp.tunnel")
     {
         let message = "apps has \"esp\", but there is no tunnel";
-        root.report("esp.tunnel", 0..0, message, "add [[esp.tunnel]], or remove \"esp\" from apps");
+        let remedy = "add [[esp.tunnel]], set esp.kernel = true, or remove \"esp\" from apps";
+        root.report("esp.tunnel", 0..0, message, remedy);
     }
     if !is_used && !tunnels.is_empty() {
         let message =
@@ -197,6 +221,13 @@ pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
                 root.report(&field, 0..0, &message, "name it once, or give local_prefixes");
             }
         }
+    }
+}
+
+impl Config {
+    /// Whether tunnels come and go with the kernel's.
+    pub fn follows_tunnels(&self) -> bool {
+        self.esp.kernel && self.router.apps.contains(&App::Esp)
     }
 }
 
@@ -254,6 +285,7 @@ impl EspTunnel {
             remote: self.remote,
             remote_prefixes: self.remote_prefixes.clone(),
             local_prefixes: self.local_prefixes.clone(),
+            clear_prefixes: self.clear_prefixes.clone(),
             algorithm,
             out: (self.spi_out, out),
             into: (self.spi_in, into),

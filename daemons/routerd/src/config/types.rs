@@ -432,6 +432,8 @@ impl Config {
 pub struct Esp {
     /// Where it is remembered which numbers are used.
     pub state_directory: PathBuf,
+    /// Whether the tunnels of the kernel's XFRM state are carried, too.
+    pub kernel: bool,
     /// `[[esp.tunnel]]`
     #[serde(rename = "tunnel", skip_serializing_if = "Vec::is_empty")]
     pub tunnels: Vec<EspTunnel>,
@@ -446,9 +448,12 @@ pub struct EspTunnel {
     pub remote: IpAddr,
     /// Destinations whose packets are encrypted, and sources whose packets must come encrypted.
     pub remote_prefixes: Vec<IpNet>,
-    /// The other ends of those; empty: all.
+    /// The other ends of those; empty: all. What is between them stays outside the tunnel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub local_prefixes: Vec<IpNet>,
+    /// What of the remote prefixes stays outside the tunnel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clear_prefixes: Vec<IpNet>,
     /// How both directions are encrypted.
     pub algorithm: EspAlgorithm,
     /// Index of what is sent.
@@ -495,6 +500,9 @@ pub enum EspAlgorithm {
     /// RFC 7634.
     #[serde(rename = "chacha20-poly1305")]
     Chacha20Poly1305,
+    /// RFC 3602, RFC 4868.
+    #[serde(rename = "aes-128-cbc-hmac-sha-256")]
+    Aes128CbcHmacSha256,
 }
 
 /// `[dedup]`: what links are spared of what they have carried before.

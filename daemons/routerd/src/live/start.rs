@@ -76,14 +76,20 @@ impl Live {
         let export_bell = Arc::new(Doorbell::new()?);
         let peers_bell = Arc::new(Doorbell::new()?);
         let (flows, peers) = (export_bell.clone(), peers_bell.clone());
-        let bells =
-            Bells { flows: Arc::new(move || flows.ring()), peers: Arc::new(move || peers.ring()) };
+        let bells = Bells {
+            flows: Arc::new(move || flows.ring()),
+            peers: Arc::new(move || peers.ring()),
+            control: control.clone(),
+        };
         let Made { applications, exporter, tunnels, dedup } =
             applications::make(&config, workers, &bells, &reserve, true)?;
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
         sync.reserve(applications::addresses(&applications));
         sync.ignore_policy(&config.kernel.ignore);
+        if config.follows_tunnels() {
+            sync.leave_out_tunnels();
+        }
         sync.turn(&mut *interfaces.lock().expect("interfaces"));
         let (machine, missing) = MachineKnobs::open(&config, &cpus, &journal);
         notes.extend(missing);

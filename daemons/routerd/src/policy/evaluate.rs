@@ -134,7 +134,8 @@ impl Judge<'_> {
     }
 
     fn transform(&mut self, policy: &Transform) {
-        let Transform { direction, from, to, blocks, templates, special, strange } = policy;
+        let Transform { direction, from, to, blocks, templates, special, strange, told: _ } =
+            policy;
         let action = match (blocks, templates) {
             (true, _) => "block",
             (false, 0) => "allow",

@@ -108,6 +108,11 @@ impl Follower {
         self.0.ignore(ignored);
     }
 
+    /// Tunnels that [`ebb_host::netlink::xfrm`] tells are carried by somebody else.
+    pub fn leave_out_tunnels(&mut self) {
+        self.0.leaves_out_tunnels = true;
+    }
+
     /// Where packets come in now.
     pub fn set_places(&mut self, places: Vec<RouterInterface>) {
         self.0.set_places(places);
@@ -143,6 +148,7 @@ pub(super) struct Following<W> {
     pub(super) facts: Facts,
     places: Vec<RouterInterface>,
     ignored: BTreeSet<Mechanism>,
+    leaves_out_tunnels: bool,
     verdict: Verdict,
     /// Something changed since the last verdict.
     stale: bool,
@@ -161,6 +167,7 @@ impl<W: Policies> Following<W> {
             facts: Facts::default(),
             places: Vec::new(),
             ignored: BTreeSet::new(),
+            leaves_out_tunnels: false,
             verdict: Verdict::default(),
             stale: true,
             moved: false,
@@ -265,7 +272,10 @@ impl<W: Policies> Following<W> {
                 facts.without_v6 = watch.without_v6(&names);
                 watch.switches().map(|switches| facts.switches = switches)
             }
-            Source::Transforms => watch.transforms().map(|found| facts.transforms = found),
+            Source::Transforms => watch.transforms().map(|mut found| {
+                found.policies.retain(|policy| !(policy.told && self.leaves_out_tunnels));
+                facts.transforms = found;
+            }),
             Source::Netfilter => watch.chains().map(|(chains, ruleset)| {
                 (facts.chains, facts.ruleset) = (chains, ruleset);
             }),

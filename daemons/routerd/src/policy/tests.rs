@@ -211,6 +211,7 @@ fn transforms_concern_their_selectors() {
             templates: 1,
             special: false,
             strange: false,
+            told: false,
         };
         change(&mut transform);
         let mut facts = plain();

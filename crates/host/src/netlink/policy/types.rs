@@ -114,6 +114,8 @@ pub struct Transform {
     pub special: bool,
     /// Has parts that are not known here: it may do anything to the packets it concerns.
     pub strange: bool,
+    /// Is a tunnel, or allows, as [`crate::netlink::xfrm::Tunnels`] tells.
+    pub told: bool,
 }
 
 /// All IPsec policies.

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 
 use super::super::abi::{AF_INET, AF_INET6};
 use super::super::frame::{Fault, Parsed, attributes, u16_of, u32_of};
+use super::super::xfrm::is_told;
 use super::types::{Transform, Transforms};
 
 pub(super) const GET_POLICY: u16 = 0x15;
@@ -43,6 +44,7 @@ pub(super) fn policy(body: &[u8]) -> Parsed<Option<Transform>> {
         templates: 0,
         special: false,
         strange: !matches!(info[161], ALLOW | BLOCK),
+        told: is_told(body),
     };
     attributes(rest, |kind, value| {
         match kind {

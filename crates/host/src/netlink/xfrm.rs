@@ -1,0 +1,430 @@
+//! The kernel's IPsec tunnels: associations with their keys, and the policies that ask for them (`linux/xfrm.h`).
+//!
+//! Whoever exchanges keys, such as strongSwan, writes them there. [`Tunnels`] reads all of it, and says when to read
+//! again. Neighbours: `policy`, which says what else the kernel's policy does to forwarded packets. Buffers that keys
+//! went through are wiped.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::RawFd;
+
+use ipnet::IpNet;
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::abi::{AF_INET, AF_INET6};
+use super::ask::{ABSENT, Asker};
+use super::frame::{Fault, Messages, Parsed, attributes, u16_of, u32_of};
+use super::socket::{Received, Socket};
+use super::types::Result;
+
+const XFRM: i32 = 6;
+/// `XFRMNLGRP_EXPIRE`, `_SA`, `_POLICY`.
+const GROUPS: [u32; 3] = [2, 3, 4];
+const GET_ASSOCIATION: u16 = 0x12;
+const GET_POLICY: u16 = 0x15;
+/// Lengths of `struct xfrm_usersa_info`, `xfrm_userpolicy_info`, `xfrm_userpolicy_id`, `xfrm_selector`,
+/// `xfrm_user_tmpl`, and of an algorithm's name.
+const ASSOCIATION_LEN: usize = 224;
+const POLICY_LEN: usize = 168;
+const POLICY_ID_LEN: usize = 64;
+const SELECTOR_LEN: usize = 56;
+const TEMPLATE_LEN: usize = 64;
+const NAME_LEN: usize = 64;
+const PROTO_ESP: u8 = 50;
+const MODE_TUNNEL: u8 = 1;
+const OUT: u8 = 1;
+/// `XFRM_STATE_ESN`.
+const EXTENDED: u8 = 128;
+/// `UDP_ENCAP_ESPINUDP`.
+const IN_UDP: u16 = 2;
+const ALLOW: u8 = 0;
+
+/// One direction of a tunnel.
+#[derive(Debug)]
+pub struct Association {
+    /// Who encrypts.
+    pub from: IpAddr,
+    /// Who decrypts.
+    pub to: IpAddr,
+    /// Its index.
+    pub spi: u32,
+    /// By which a policy asks for it.
+    pub reqid: u32,
+    /// How it encrypts.
+    pub algorithm: Algorithm,
+    /// The key, with its salt or with the key of the code behind it.
+    pub key: Secret,
+    /// Whether sequence numbers have 64 bits.
+    pub extended: bool,
+    /// Whether it is in UDP, from and to port 4500.
+    pub udp: bool,
+    /// When it was made, in seconds since 1970.
+    pub added_s: u64,
+}
+
+/// Bytes that are wiped, and never shown.
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl core::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Secret(not shown)")
+    }
+}
+
+/// Algorithms that are told from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// RFC 4106 with a tag of 16 bytes.
+    AesGcm,
+    /// RFC 7634.
+    Chacha20Poly1305,
+    /// RFC 3602 with a key of 128 bits, and RFC 4868 with a code of 128.
+    Aes128CbcHmacSha256,
+}
+
+/// What becomes of packets that leave, from one prefix to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Sources.
+    pub from: IpNet,
+    /// Destinations.
+    pub to: IpNet,
+    /// The least goes first.
+    pub priority: u32,
+    /// Of one priority, the least goes first.
+    pub index: u32,
+    /// The tunnel: own end, the peer's, and by what its associations are asked for. None: they leave as they are.
+    pub tunnel: Option<(IpAddr, IpAddr, u32)>,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct State {
+    /// In the kernel's order.
+    pub associations: Vec<Association>,
+    /// In the kernel's order.
+    pub policies: Vec<Policy>,
+}
+
+/// Follows the tunnels of the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct Tunnels {
+    announcing: Socket,
+    ask: Asker,
+}
+
+impl Tunnels {
+    /// Subscribes; what is there already is read by [`Tunnels::read`].
+    ///
+    /// # Errors
+    /// When the kernel has no XFRM, or refuses the sockets.
+    pub fn open() -> Result<Tunnels> {
+        let announcing = Socket::open_protocol(XFRM, true)?;
+        GROUPS.into_iter().try_for_each(|group| announcing.join(group))?;
+        Ok(Tunnels { announcing, ask: Asker::open(XFRM)? })
+    }
+
+    /// Readable when [`Tunnels::changed`] has something to do.
+    pub fn fd(&self) -> RawFd {
+        self.announcing.fd()
+    }
+
+    /// Whether something has changed since the last call, without blocking.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn changed(&mut self) -> Result<bool> {
+        let mut changed = false;
+        loop {
+            match self.announcing.receive(false)? {
+                Received::Nothing => return Ok(changed),
+                Received::Overrun => changed = true,
+                Received::Bytes(len) => {
+                    changed |= Messages::new(self.announcing.received(len)).next().is_some();
+                    // Associations are announced with their keys.
+                    self.announcing.wipe(len);
+                }
+            }
+        }
+    }
+
+    /// Reads all tunnels. What is no tunnel of ESP, asks for ports, protocols or marks, or has an algorithm that is
+    /// not known here is left out.
+    ///
+    /// # Errors
+    /// When the socket fails or the kernel refuses, for example for lack of `CAP_NET_ADMIN`.
+    pub fn read(&mut self) -> Result<State> {
+        let mut state = State::default();
+        // Policies first: an association that comes in between is there for one that asks for it.
+        let id = [0; POLICY_ID_LEN];
+        for (_, body) in self.ask.dump("IPsec policies", ABSENT, (GET_POLICY, &id))? {
+            state.policies.extend(policy(&body).ok().flatten());
+        }
+        let bodies = self.ask.dump("IPsec associations", ABSENT, (GET_ASSOCIATION, &[]));
+        self.ask.wipe();
+        for (_, mut body) in bodies? {
+            state.associations.extend(association(&body).ok().flatten());
+            body.zeroize();
+        }
+        Ok(state)
+    }
+}
+
+/// As how many kinds of messages any bytes can be read: for tests that none ends the program.
+pub fn understood_as(body: &[u8]) -> usize {
+    usize::from(association(body).is_ok()) + usize::from(policy(body).is_ok())
+}
+
+fn address(family: u16, bytes: &[u8]) -> Parsed<IpAddr> {
+    let (v4, v6) = (bytes.first_chunk::<4>(), bytes.first_chunk::<16>());
+    match (family as u8, v4, v6) {
+        (AF_INET, Some(v4), _) => Ok(Ipv4Addr::from(*v4).into()),
+        (AF_INET6, _, Some(v6)) => Ok(Ipv6Addr::from(*v6).into()),
+        _ => Err(Fault("address family")),
+    }
+}
+
+/// From, to, and whether it asks for nothing but addresses (`struct xfrm_selector`).
+fn selector(bytes: &[u8; SELECTOR_LEN]) -> Parsed<(IpNet, IpNet, bool)> {
+    let family = u16_of(&bytes[40..])?;
+    let net = |address, len| {
+        IpNet::new(address, len).map(|net| net.trunc()).map_err(|_| Fault("prefix length"))
+    };
+    let to = net(address(family, &bytes[..16])?, bytes[42])?;
+    let from = net(address(family, &bytes[16..32])?, bytes[43])?;
+    // Masks of ports, the protocol, the interface.
+    let plain = bytes[34..36] == [0; 2] && bytes[38..40] == [0; 2] && bytes[44] == 0;
+    Ok((from, to, plain && bytes[48..52] == [0; 4]))
+}
+
+/// None for what is no tunnel that can be told by addresses, or of another direction.
+fn policy(body: &[u8]) -> Parsed<Option<Policy>> {
+    Ok(way(body)?.filter(|(direction, _)| *direction == OUT).map(|(_, policy)| policy))
+}
+
+/// Whether a policy asks for a tunnel as [`Tunnels`] tells them, in any direction, or for none.
+pub(super) fn is_told(body: &[u8]) -> bool {
+    way(body).is_ok_and(|way| way.is_some())
+}
+
+fn way(body: &[u8]) -> Parsed<Option<(u8, Policy)>> {
+    let (info, rest) = body.split_first_chunk::<POLICY_LEN>().ok_or(Fault("policy"))?;
+    let selected = info.first_chunk().expect("longer");
+    // Those of sockets have no addresses.
+    if info[160] > 2 || info[161] != ALLOW {
+        return Ok(None);
+    }
+    let (from, to, plain) = selector(selected)?;
+    let (mut tunnels, mut told) = (Vec::new(), plain);
+    attributes(rest, |kind, value| {
+        match kind {
+            5 => {
+                let (templates, rest) = value.as_chunks::<TEMPLATE_LEN>();
+                told &= rest.is_empty();
+                for one in templates {
+                    told &= one[20] == PROTO_ESP && one[48] == MODE_TUNNEL;
+                    let family = u16_of(&one[24..])?;
+                    let own = address(family, &one[28..44])?;
+                    tunnels.push((own, address(family, &one[..16])?, u32_of(&one[44..])?));
+                }
+            }
+            // A mark, an interface: 0 tells nothing. A security context.
+            21 | 31 => told &= value.iter().all(|byte| *byte == 0),
+            8 => told = false,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let (priority, index) = (u32_of(&info[152..])?, u32_of(&info[156..])?);
+    let tunnel = tunnels.pop();
+    let policy = Policy { from, to, priority, index, tunnel };
+    Ok((told && tunnels.is_empty()).then_some((info[160], policy)))
+}
+
+/// None for what is no tunnel of a kind that is told.
+fn association(body: &[u8]) -> Parsed<Option<Association>> {
+    let (info, rest) = body.split_first_chunk::<ASSOCIATION_LEN>().ok_or(Fault("association"))?;
+    let family = u16_of(&info[212..])?;
+    if info[76] != PROTO_ESP || info[214] != MODE_TUNNEL {
+        return Ok(None);
+    }
+    let mut told = true;
+    let (mut aead, mut crypt, mut code, mut udp) = (None, None, None, false);
+    attributes(rest, |kind, value| {
+        match kind {
+            18 => aead = Some(algorithm(value, 2)?),
+            2 => crypt = Some(algorithm(value, 1)?),
+            20 => code = Some(algorithm(value, 2)?),
+            4 => {
+                let port = 4500u16.to_be_bytes();
+                udp = true;
+                told &= u16_of(value)? == IN_UDP
+                    && value.get(2..6).is_some_and(|ports| ports == [port, port].concat());
+            }
+            21 | 31 => told &= value.iter().all(|byte| *byte == 0),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let known = match (aead, crypt, code) {
+        (Some((b"rfc4106(gcm(aes))", 128, key)), None, None) => {
+            matches!(key.len(), 20 | 36).then(|| (Algorithm::AesGcm, vec![key]))
+        }
+        (Some((b"rfc7539esp(chacha20,poly1305)", 128, key)), None, None) => {
+            (key.len() == 36).then(|| (Algorithm::Chacha20Poly1305, vec![key]))
+        }
+        (None, Some((b"cbc(aes)", _, key)), Some((b"hmac(sha256)", 128, of_code))) => {
+            let parts = vec![key, of_code];
+            let fits = key.len() == 16 && of_code.len() == 32;
+            fits.then_some((Algorithm::Aes128CbcHmacSha256, parts))
+        }
+        _ => None,
+    };
+    let Some((algorithm, parts)) = known.filter(|_| told) else { return Ok(None) };
+    // As long as it will be: a vector that grows leaves copies behind.
+    let mut key = Zeroizing::new(Vec::with_capacity(parts.iter().map(|part| part.len()).sum()));
+    parts.into_iter().for_each(|part| key.extend_from_slice(part));
+    Ok(Some(Association {
+        from: address(family, &info[80..96])?,
+        to: address(family, &info[56..72])?,
+        spi: u32::from_be_bytes(*info[72..].first_chunk().expect("longer")),
+        reqid: u32_of(&info[208..])?,
+        algorithm,
+        key: Secret(key),
+        extended: info[216] & EXTENDED != 0,
+        udp,
+        added_s: u64::from_ne_bytes(*info[176..].first_chunk().expect("longer")),
+    }))
+}
+
+/// Name, bits of the tag where there are two numbers, and key (`struct xfrm_algo` and its like).
+fn algorithm(value: &[u8], numbers: usize) -> Parsed<(&[u8], u32, &[u8])> {
+    let (name, rest) = value.split_at_checked(NAME_LEN).ok_or(Fault("algorithm"))?;
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let key_len = u32_of(rest)? as usize / 8;
+    let tag_bits = if numbers == 2 { u32_of(rest.get(4..).unwrap_or_default())? } else { 0 };
+    let key = rest.get(4 * numbers..4 * numbers + key_len).ok_or(Fault("key"))?;
+    Ok((name, tag_bits, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let len = (value.len() + 4) as u16;
+        let mut bytes = [len.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend_from_slice(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn named(name: &str, numbers: &[u32], key: &[u8]) -> Vec<u8> {
+        let mut bytes = name.as_bytes().to_vec();
+        bytes.resize(NAME_LEN, 0);
+        numbers.iter().for_each(|number| bytes.extend(number.to_ne_bytes()));
+        bytes.extend_from_slice(key);
+        bytes
+    }
+
+    fn info() -> Vec<u8> {
+        let mut info = vec![0; ASSOCIATION_LEN];
+        info[56..60].copy_from_slice(&[198, 51, 100, 1]);
+        info[72..76].copy_from_slice(&0xc001_u32.to_be_bytes());
+        info[76] = PROTO_ESP;
+        info[80..84].copy_from_slice(&[192, 0, 2, 1]);
+        info[176..184].copy_from_slice(&1_800_000_000_u64.to_ne_bytes());
+        info[208..212].copy_from_slice(&7_u32.to_ne_bytes());
+        info[212..214].copy_from_slice(&u16::from(AF_INET).to_ne_bytes());
+        info[214] = MODE_TUNNEL;
+        info[216] = EXTENDED;
+        info
+    }
+
+    #[test]
+    fn associations_are_told_with_their_keys() {
+        let gcm = attribute(18, &named("rfc4106(gcm(aes))", &[160, 128], &[7; 20]));
+        let port = 4500u16.to_be_bytes();
+        let udp = attribute(4, &[&IN_UDP.to_ne_bytes()[..], &port, &port, &[0; 18]].concat());
+        let read =
+            |parts: &[&[u8]]| association(&[&[&info()[..]], parts].concat().concat()).unwrap();
+        let found = read(&[&gcm, &udp]).expect("a tunnel");
+        assert_eq!((found.spi, found.reqid, found.extended, found.udp), (0xc001, 7, true, true));
+        assert_eq!(
+            (found.from.to_string(), found.to.to_string()),
+            ("192.0.2.1".into(), "198.51.100.1".into())
+        );
+        assert_eq!((found.algorithm, found.key.bytes()), (Algorithm::AesGcm, &[7; 20][..]));
+        assert_eq!(found.added_s, 1_800_000_000);
+        assert!(!format!("{found:?}").contains('['), "{found:?}");
+        let cbc = attribute(2, &named("cbc(aes)", &[128], &[1; 16]));
+        let code = attribute(20, &named("hmac(sha256)", &[256, 128], &[2; 32]));
+        let found = read(&[&cbc, &code]).expect("a tunnel");
+        assert_eq!(found.algorithm, Algorithm::Aes128CbcHmacSha256);
+        assert_eq!(found.key.bytes(), [&[1; 16][..], &[2; 32]].concat());
+        // A tag of another length, a port of its own, a mark, no algorithm that is known.
+        let short = attribute(18, &named("rfc4106(gcm(aes))", &[160, 64], &[7; 20]));
+        let other = attribute(4, &[&IN_UDP.to_ne_bytes()[..], &port, &[0; 20]].concat());
+        let mark = attribute(21, &[1, 0, 0, 0, 0xff, 0, 0, 0]);
+        for parts in [&[&short[..]][..], &[&gcm, &other], &[&gcm, &mark], &[&cbc], &[]] {
+            assert!(read(parts).is_none());
+        }
+        assert!(association(&[&info()[..], &gcm[..50]].concat()).is_err(), "cut");
+    }
+
+    #[test]
+    fn policies_are_told_that_ask_for_a_tunnel_by_addresses() {
+        let mut info = vec![0; POLICY_LEN];
+        info[..4].copy_from_slice(&[10, 2, 0, 0]);
+        info[16..20].copy_from_slice(&[10, 1, 0, 0]);
+        info[40..42].copy_from_slice(&u16::from(AF_INET).to_ne_bytes());
+        (info[42], info[43], info[160]) = (16, 16, OUT);
+        info[152..156].copy_from_slice(&9_u32.to_ne_bytes());
+        let mut template = [0; TEMPLATE_LEN];
+        template[..4].copy_from_slice(&[198, 51, 100, 1]);
+        template[20] = PROTO_ESP;
+        template[24..26].copy_from_slice(&u16::from(AF_INET).to_ne_bytes());
+        template[28..32].copy_from_slice(&[192, 0, 2, 1]);
+        template[44..48].copy_from_slice(&7_u32.to_ne_bytes());
+        template[48] = MODE_TUNNEL;
+        let with = |info: &[u8], template: &[u8]| policy(&[info, &attribute(5, template)].concat());
+        let found = with(&info, &template).unwrap().expect("a tunnel");
+        let ends = ["192.0.2.1", "198.51.100.1"].map(|end| end.parse::<IpAddr>().unwrap());
+        assert_eq!(found.tunnel, Some((ends[0], ends[1], 7)));
+        assert_eq!((found.from.to_string(), found.priority), ("10.1.0.0/16".into(), 9));
+        assert_eq!(policy(&info).unwrap().expect("a policy").tunnel, None, "it allows");
+        let changed = |at: usize, byte: u8| {
+            let mut info = info.clone();
+            info[at] = byte;
+            with(&info, &template).unwrap()
+        };
+        // A port, a protocol, an interface, another direction, a block.
+        for (at, byte) in [(34, 0xff), (44, 17), (48, 1), (160, 2), (161, 1)] {
+            assert_eq!(changed(at, byte), None, "{at}");
+        }
+        let mut transport = template;
+        transport[48] = 0;
+        assert_eq!(with(&info, &transport).unwrap(), None);
+        assert_eq!(with(&info, &[template, template].concat()).unwrap(), None, "two at once");
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_is_read_without_panic(body in prop::collection::vec(any::<u8>(), 0..600)) {
+            prop_assert!(understood_as(&body) <= 2);
+        }
+
+        #[test]
+        fn any_attributes_are_read_without_panic(rest in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(understood_as(&[&info()[..], &rest].concat()) <= 2);
+        }
+    }
+}
