@@ -34,6 +34,14 @@ fn tunnels_are_understood_by_others() {
     println!("{text}");
 }
 
+/// Tunnels of the kernel's XFRM state; what this kernel has no part for is tried under another one (`tests/guest/under`).
+#[test]
+fn tunnels_of_the_kernels_are_carried() {
+    let Some(text) = script::run("xfrm", &[], Duration::from_secs(300)) else { return };
+    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
+    println!("{text}");
+}
+
 /// A file between two hosts behind two routers arrives as it is, whatever the link loses and whoever is killed, and the
 /// link carries little of it from the second time on.
 #[test]

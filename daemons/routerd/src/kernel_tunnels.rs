@@ -5,6 +5,7 @@
 //! has a thread for it and remembers which numbers are used.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ebb_apps::esp::{Algorithm, DontFragment, Key, Keyed, Outer, Peer, Selector};
@@ -32,6 +33,11 @@ pub fn peers(state: &State) -> (Vec<Peer>, Vec<Selector>) {
     };
     let selectors = policies.iter().map(selector).collect();
     (tunnels.into_iter().map(|tunnel| peer(tunnel, &state.associations)).collect(), selectors)
+}
+
+/// Names of all keys that are there, in use or not: an older association may come into use again.
+pub fn names(state: &State) -> BTreeSet<String> {
+    state.associations.iter().filter_map(keyed).map(|keyed| keyed.key.name()).collect()
 }
 
 /// Whose packets leave nowhere where no association is known.

@@ -339,8 +339,7 @@ impl Remembered {
             Some(Start { claim, seen })
         };
         self.esp.replace(&peers, &selectors, &mut start);
-        let keys = peers.iter().flat_map(|peer| peer.out.iter().chain(&peer.into));
-        let known: BTreeSet<String> = keys.map(|keyed| keyed.key.name()).collect();
+        let known = kernel_tunnels::names(&state);
         // Whose keys are gone, nobody uses any more.
         kernel.known.difference(&known).for_each(|gone| self.store.forget(gone));
         kernel.known = known;

@@ -298,7 +298,7 @@ fn what_may_be_cut_goes_in_pieces() {
     let (mut near, mut far) = (End::new(PLAIN, true), End::new(PLAIN, false));
     let frame = sized(false, 1460);
     near.router.pieces += 1;
-    let left = near.router.send(&[frame.clone()]);
+    let left = near.router.send(std::slice::from_ref(&frame));
     let pieces: Vec<Vec<u8>> = left
         .iter()
         .map(|left| match left {
@@ -346,7 +346,7 @@ fn a_short_link_teaches_what_passes() {
     near.router.writer.set_interface(harness::OUT, narrow);
     near.router.writer.publish();
     let frame = sized(true, 1300);
-    let left = near.router.send(&[frame.clone()]);
+    let left = near.router.send(std::slice::from_ref(&frame));
     assert_eq!(left, [Left::Dropped(DropReason::PacketTooBig)]);
     let left = near.router.send(&[frame]);
     assert!(
@@ -621,7 +621,10 @@ fn tunnels_come_and_go() {
     assert_eq!(near.pass(&frame).len(), frame.len(), "no tunnel yet");
     let ways = [true, false].map(|is_near| [selector(is_near, Some(0))]);
     give(&near, &[peer(true, None, &[])], &ways[0]);
-    assert_eq!(near.router.send(&[frame.clone()]), [Left::Dropped(DropReason::Application)]);
+    assert_eq!(
+        near.router.send(std::slice::from_ref(&frame)),
+        [Left::Dropped(DropReason::Application)]
+    );
     assert_eq!(near.count("dropped_no_association"), 1);
     assert_eq!(give(&near, &[peer(true, Some((0x1001, "a1")), &[])], &ways[0]), 1);
     assert_eq!(give(&far, &[peer(false, None, &[(0x1001, "a1")])], &ways[1]), 1);

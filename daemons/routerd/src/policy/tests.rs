@@ -344,7 +344,7 @@ fn nobody_sends_from_the_hosts_own_networks() {
 fn transform(from: IpNet) -> Transform {
     let to = net("101.0.0.0/8");
     let (blocks, templates, special, strange) = (true, 0, false, false);
-    Transform { direction: "fwd", from, to, blocks, templates, special, strange }
+    Transform { direction: "fwd", from, to, blocks, templates, special, strange, told: false }
 }
 
 #[test]
