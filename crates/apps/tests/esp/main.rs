@@ -1,18 +1,17 @@
 //! Tunnels between two routers in memory: what is sealed by one is opened by the other, to the byte, and nothing else
 //! is; nothing that belongs into a tunnel leaves in clear.
 
+mod exchanged;
 #[path = "../route/harness.rs"]
 #[allow(dead_code)]
 mod harness;
 mod mutations;
+mod path;
 
 use std::sync::Arc;
 
 use ebb_apps::Application;
-use ebb_apps::esp::{
-    Algorithm, Claim, Direction, DontFragment, Esp, Key, Keyed, Outer, Peer, Selector, Start,
-    Tunnel, Used,
-};
+use ebb_apps::esp::{Algorithm, Claim, DontFragment, Esp, Key, Start, Tunnel, Used};
 use ebb_apps::route::{ReversePath, RouteLimits};
 use ebb_graph::DropReason;
 use ebb_wire::{Ipv4, Ipv6, Template, checksum, ethertype, link};
@@ -249,110 +248,9 @@ fn what_is_too_long_is_answered_and_does_not_leave() {
     }
 }
 
-/// An ICMP error of a router on the way about a sealed packet, as it comes to the tunnel's end.
-fn asks_for(mtu: u16, sealed: &[u8]) -> Vec<u8> {
-    let mut frame = Template::udp((ip("203.0.113.99"), 1).into(), (ip(NEAR), 1).into());
-    (frame.source_mac, frame.destination_mac) = (SENDER_MAC, own_mac(IN));
-    let mut frame = frame.to_frame(&[0; 60]);
-    frame[23] = 1;
-    frame[34..38].copy_from_slice(&[3, 4, 0, 0]);
-    frame[38..40].fill(0);
-    frame[40..42].copy_from_slice(&mtu.to_be_bytes());
-    let quoted = sealed.len().min(frame.len() - 28) - 14;
-    frame[42..42 + quoted].copy_from_slice(&sealed[14..14 + quoted]);
-    let sum = checksum::of(&frame[34..]);
-    frame[36..38].copy_from_slice(&sum.to_be_bytes());
-    frame[24..26].fill(0);
-    let sum = checksum::of(&frame[14..34]);
-    frame[24..26].copy_from_slice(&sum.to_be_bytes());
-    frame
-}
-
-#[test]
-fn what_routers_on_the_way_ask_for_is_asked_of_senders() {
-    for kind in [PLAIN, Kind { udp: true, ..PLAIN }] {
-        let mut near = End::new(kind, true);
-        let sealed = near.pass(&sized(true, 1300));
-        let mut forged = asks_for(1200, &sealed);
-        let spi_at = if kind.udp { 28 + 14 + 28 } else { 28 + 14 + 20 };
-        forged[spi_at] ^= 1;
-        near.router.send(&[forged, asks_for(1300, &sealed)]);
-        near.router.send(&[asks_for(1400, &sealed)]);
-        let left = near.router.send(&[sized(true, 1300)]);
-        let [Left::Sent(0, error)] = &left[..] else { panic!("{left:?}") };
-        let room = if kind.udp { 1238 } else { 1246 };
-        let told = harness::describe(error);
-        assert!(told.contains(&format!("code 4 parameter {room}")), "{told}");
-        near.router.wait(600_000_000_000);
-        near.pass(&sized(true, 1300));
-    }
-}
-
 /// Of IPv4 that may be cut, or not.
 fn sized(dont_fragment: bool, len: usize) -> Vec<u8> {
     Template { dont_fragment, ..template("10.50.0.7") }.to_frame(&vec![1; len])
-}
-
-#[test]
-fn what_may_be_cut_goes_in_pieces() {
-    let (mut near, mut far) = (End::new(PLAIN, true), End::new(PLAIN, false));
-    let frame = sized(false, 1460);
-    near.router.pieces += 1;
-    let left = near.router.send(std::slice::from_ref(&frame));
-    let pieces: Vec<Vec<u8>> = left
-        .iter()
-        .map(|left| match left {
-            Left::Sent(1, sealed) => far.pass(&carried(sealed)),
-            left => panic!("{left:?}"),
-        })
-        .collect();
-    assert_eq!(pieces.len(), 2);
-    assert_eq!((near.count("cut_packets"), near.count("sealed_packets")), (1, 2));
-    let mut whole = Vec::new();
-    for piece in &pieces {
-        let header = Ipv4::new(&piece[14..]).expect("a header");
-        assert!(header.checksum_ok() && header.is_fragment());
-        assert_eq!(usize::from(header.fragment_offset()) * 8, whole.len());
-        whole.extend_from_slice(header.payload());
-    }
-    assert_eq!(whole, frame[34..]);
-}
-
-/// RFC 4301 section 8.1.
-#[test]
-fn whether_it_may_be_cut_is_copied_or_as_configured() {
-    for (df, expected) in [
-        (DontFragment::Copy, [false, true, true]),
-        (DontFragment::Set, [true, true, true]),
-        (DontFragment::Clear, [false, false, false]),
-    ] {
-        let mut near = End::of(&[Tunnel { df, ..tunnel(PLAIN, true) }]);
-        for (frame, expected) in
-            [sized(false, 100), sized(true, 100), inner(true, &[1; 1300])].iter().zip(expected)
-        {
-            let sealed = near.pass(frame);
-            let header = Ipv4::new(&sealed[14..]).expect("a header");
-            assert!(header.checksum_ok());
-            assert_eq!(header.dont_fragment(), expected, "{df:?}");
-        }
-    }
-}
-
-/// By the router's own link, of which no ICMP error tells.
-#[test]
-fn a_short_link_teaches_what_passes() {
-    let mut near = End::new(PLAIN, true);
-    let narrow = ebb_apps::route::Interface { mtu: 1300, ..harness::interface(harness::OUT, true) };
-    near.router.writer.set_interface(harness::OUT, narrow);
-    near.router.writer.publish();
-    let frame = sized(true, 1300);
-    let left = near.router.send(std::slice::from_ref(&frame));
-    assert_eq!(left, [Left::Dropped(DropReason::PacketTooBig)]);
-    let left = near.router.send(&[frame]);
-    assert!(
-        matches!(&left[..], [Left::Sent(0, error)] if harness::describe(error).contains("parameter 1246")),
-        "{left:?}"
-    );
 }
 
 #[test]
@@ -582,69 +480,4 @@ proptest! {
         }
         prop_assert_eq!(far.count("opened_packets"), arrived.len() as u64);
     }
-}
-
-/// Associations that others exchange: the old one goes on until it is taken away, numbers go on where they were, and
-/// without any nothing leaves.
-#[test]
-fn tunnels_come_and_go() {
-    let keyed = |spi: u32, byte: &str| Keyed {
-        spi,
-        algorithm: PLAIN.algorithm,
-        key: key(PLAIN.algorithm, byte),
-        extended: false,
-    };
-    let peer = |is_near: bool, out: Option<(u32, &str)>, into: &[(u32, &str)]| {
-        let (local, remote) = if is_near { (NEAR, FAR) } else { (FAR, NEAR) };
-        let outer =
-            Outer { local: ip(local), remote: ip(remote), udp: false, df: DontFragment::Copy };
-        let into = into.iter().map(|(spi, byte)| keyed(*spi, byte)).collect();
-        Peer { outer, mtu: 1500, out: out.map(|(spi, byte)| keyed(spi, byte)), into }
-    };
-    let selector = |is_near: bool, tunnel| {
-        let (near, far) = (net("192.0.2.0/24"), net("10.50.0.0/16"));
-        let (local, remote) = if is_near { (near, far) } else { (far, near) };
-        Selector { local, remote, tunnel }
-    };
-    let give = |end: &End, peers: &[Peer], selectors: &[Selector]| {
-        let mut started = 0;
-        let mut start = |_: &Keyed, _: Direction| {
-            started += 1;
-            let behind = Used { numbers: 0, ivs: 1_900_000_000 };
-            Some(Start { claim: Claim { behind, count: 1 << 20 }, seen: 0 })
-        };
-        end.esp.replace(peers, selectors, &mut start);
-        started
-    };
-    let (mut near, mut far) = (End::of(&[]), End::of(&[]));
-    let frame = inner(false, &[7; 40]);
-    assert_eq!(near.pass(&frame).len(), frame.len(), "no tunnel yet");
-    let ways = [true, false].map(|is_near| [selector(is_near, Some(0))]);
-    give(&near, &[peer(true, None, &[])], &ways[0]);
-    assert_eq!(
-        near.router.send(std::slice::from_ref(&frame)),
-        [Left::Dropped(DropReason::Application)]
-    );
-    assert_eq!(near.count("dropped_no_association"), 1);
-    assert_eq!(give(&near, &[peer(true, Some((0x1001, "a1")), &[])], &ways[0]), 1);
-    assert_eq!(give(&far, &[peer(false, None, &[(0x1001, "a1")])], &ways[1]), 1);
-    let old = near.pass(&frame);
-    far.pass(&carried(&old));
-    // New keys: the far end takes both for a while, and goes on with the window that it has.
-    let both = [peer(false, None, &[(0x1001, "a1"), (0x1003, "a3")])];
-    assert_eq!(give(&far, &both, &ways[1]), 1, "one is new");
-    let late = near.pass(&frame);
-    assert_eq!(late[38..42], [0, 0, 0, 2]);
-    assert_eq!(give(&near, &[peer(true, Some((0x1003, "a3")), &[])], &ways[0]), 1);
-    let new = near.pass(&frame);
-    assert_eq!(new[34..42], [0, 0, 0x10, 3, 0, 0, 0, 1]);
-    far.pass(&carried(&new));
-    far.pass(&carried(&late));
-    assert_eq!(far.router.send(&[carried(&old)]), [Left::Dropped(DropReason::Application)]);
-    assert_eq!((far.count("dropped_replayed"), far.count("opened_packets")), (1, 3));
-    // A rule before the tunnel's lets packets pass as they are.
-    let bypass = [selector(true, None), selector(true, Some(0))];
-    give(&near, &[peer(true, Some((0x1003, "a3")), &[])], &bypass);
-    assert_eq!(near.pass(&frame).len(), frame.len());
-    assert_eq!(near.esp.addresses(), [ip(NEAR)]);
 }
