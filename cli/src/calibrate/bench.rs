@@ -213,7 +213,7 @@ impl LiveBench {
 }
 
 /// The first `cpu MHz` of the kernel's list, where it has one.
-fn present_clock(sysfs: &Sysfs) -> Option<Hertz> {
+pub(super) fn present_clock(sysfs: &Sysfs) -> Option<Hertz> {
     let text = sysfs.read("proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("cpu MHz"))?;
     let mhz: f64 = line.split(':').nth(1)?.trim().parse().ok()?;

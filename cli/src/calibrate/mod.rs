@@ -1,8 +1,9 @@
 //! `ebb calibrate`: a model of this machine from measurement.
 //!
 //! [`walk`] drives a router through cores, frequencies and loads; [`mod@bench`] is that router with
-//! its traffic; [`meter`] tells the power. Samples that exist already need none of these.
+//! its traffic; [`meter`] tells the power. Samples that exist already need none of these. [`app`] measures an application.
 
+mod app;
 mod bench;
 mod meter;
 mod paths;
@@ -42,6 +43,7 @@ Examples:
   sudo ebb calibrate --meter watts.csv           ... or with an external meter's log
   ebb calibrate --samples lab.csv                fit samples measured before
   sudo ebb calibrate --paths                     which path costs less, by load
+  ebb calibrate --app esp                        what an application costs, for the simulator
 
 The log of an external meter has the columns `time` (Unix seconds) and `watts` and grows during the
 measurement. Samples have the columns frequency_hz (or frequency_ghz), cores, offered_pps,
@@ -54,7 +56,10 @@ pub struct Calibrate {
     /// Measure instead what either path of a router costs (workers, the kernel), for `path = "auto"`
     #[arg(long, conflicts_with_all = ["samples", "meter", "memory", "keep", "cores", "name"])]
     paths: bool,
-    /// File for the model; default: model.toml, with --paths paths.toml
+    /// Measure instead what an application adds to a packet, as a section of scenarios of `ebb sim router`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["paths", "samples", "meter", "memory", "keep", "cores", "name"])]
+    app: Option<app::App>,
+    /// File for the model; default: model.toml, with --paths paths.toml, with --app app.toml
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Name of the model; default: the samples' file or the machine's name
@@ -93,6 +98,9 @@ impl Calibrate {
         if self.paths {
             return self.measure_paths();
         }
+        if let Some(app) = self.app {
+            return self.measure_app(app);
+        }
         let outcome = match &self.samples {
             Some(file) => self.read(file).map(Some),
             None => self.measure(),
@@ -116,8 +124,20 @@ impl Calibrate {
     }
 
     fn out(&self) -> PathBuf {
-        let usual = if self.paths { "paths.toml" } else { "model.toml" };
+        let usual = match self.app {
+            Some(_) => "app.toml",
+            None if self.paths => "paths.toml",
+            None => "model.toml",
+        };
         self.out.clone().unwrap_or_else(|| usual.into())
+    }
+
+    fn measure_app(&self, app: app::App) -> Result<ExitCode> {
+        let span = Duration::from_secs_f64(self.seconds);
+        let found = app::measure(app, &Sysfs::new(&self.sysfs_root), span)?;
+        write_file(&self.out(), found.to_toml()?.as_bytes())?;
+        self.print(&found.report(&self.out()))?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn measure_paths(&self) -> Result<ExitCode> {
