@@ -271,7 +271,7 @@ fn tunnels_that_contradict_themselves_are_refused() {
     refused(
         "spi_in = 4098",
         "spi_in = 4098\nalgorithm = \"des\"",
-        "use aes-128-gcm, aes-256-gcm or chacha20-poly1305",
+        "use aes-128-gcm, aes-256-gcm, chacha20-poly1305 or aes-128-cbc-hmac-sha-256",
     );
     let v6 = "10.2.0.0/16\", \"2001:db8::/48";
     let text = TUNNEL.replace("10.2.0.0/16", v6).replace("spi_in", "mtu = 1300\nspi_in");
@@ -280,6 +280,14 @@ fn tunnels_that_contradict_themselves_are_refused() {
     let text = TUNNEL.replace("\"eth1\"", "\"eth1\"\npath = \"kernel\"");
     let said = Config::from_str("a", &text).unwrap_err().to_string();
     assert!(said.contains("port[0].path: packets for tunnels would pass in clear"), "{said}");
+    let everything = TUNNEL.replace("10.2.0.0/16", "0.0.0.0/0");
+    let said = Config::from_str("a", &everything).unwrap_err().to_string();
+    assert!(said.contains("all packets to 0.0.0.0/0 would go through the tunnel"), "{said}");
+    let here = "spi_in = 4098\nlocal_prefixes = [\"10.1.0.0/16\"]";
+    let behind = everything.replace("spi_in = 4098", here);
+    assert!(Config::from_str("a", &behind).is_ok(), "it says what is here");
+    let kernel = "[router]\napps = [\"esp\"]\n[esp]\nkernel = true\n[[port]]\nname = \"eth1\"\n";
+    assert!(Config::from_str("a", kernel).expect("a configuration").follows_tunnels());
     let none = Config::from_str("a", "[router]\napps = [\"esp\"]\n[[port]]\nname = \"eth1\"\n");
     let said = none.unwrap_err().to_string();
     assert!(said.contains("apps has \"esp\", but there is no tunnel"), "{said}");

@@ -250,7 +250,8 @@ impl Esp {
         let (sealing, opening) = (self.sealing(), self.opening());
         let mut next = self.fixed.clone();
         let first = next.pairs.len();
-        next.policy = self.fixed.policy.and(selectors, first);
+        let own: Vec<IpAddr> = peers.iter().map(|peer| peer.outer.local).collect();
+        next.policy = self.fixed.policy.and(selectors, first, &own);
         for (number, peer) in peers.iter().enumerate() {
             let out = peer.out.as_ref().and_then(|keyed| {
                 let name = keyed.key.name();

@@ -70,6 +70,13 @@ fn see(packet: &Packet) -> Option<Seen> {
     Some(Seen { place: Place { l3, len, is_v4 }, ends, group })
 }
 
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
 /// Length and addresses of an IP packet of which at least the header is there.
 #[inline]
 fn ends_of(bytes: &[u8], is_v4: bool) -> Option<(usize, Ends)> {
@@ -104,10 +111,19 @@ impl Pass<'_> {
             (self.shared.policy.inbound(seen.ends), self.shared.policy.outbound(seen.ends));
         // What claims to come from behind one peer is not sealed for another; within one tunnel's prefixes, the way
         // out is meant.
-        if from.is_some() && from != to {
+        if from.is_some() && from != to && !self.is_between_ends(seen.ends) {
             return Step::Drop(Counted::ClearIn);
         }
         self.outbound(packet, &seen, now).unwrap_or(Step::Pass)
+    }
+
+    /// Whether it comes from a peer's end to the tunnel's own, as what exchanges keys does.
+    fn is_between_ends(&self, ends: Ends) -> bool {
+        self.shared.pairs.iter().any(|pair| {
+            let outer = &pair.outer;
+            (bits(outer.remote), bits(outer.local)) == (ends.source, ends.destination)
+                && outer.local.is_ipv4() == ends.is_v4
+        })
     }
 
     /// What comes to a tunnel's own end.

@@ -99,12 +99,14 @@ impl Policy {
         Policy(rules.into_iter().map(|(_, rule)| rule).collect())
     }
 
-    /// With rules behind its own, in their order, whose tunnels have numbers from `first` on.
-    pub(super) fn and(&self, selectors: &[Selector], first: usize) -> Policy {
+    /// With rules behind its own, in their order, whose tunnels have numbers from `first` on. What is for `own` addresses
+    /// does not leave.
+    pub(super) fn and(&self, selectors: &[Selector], first: usize, own: &[IpAddr]) -> Policy {
+        let own: Vec<Prefix> = own.iter().map(|end| Prefix::new(IpNet::from(*end))).collect();
         let rule = |one: &Selector| Rule {
             remote: Prefix::new(one.remote),
             local: vec![Prefix::new(one.local)],
-            outside: Vec::new(),
+            outside: own.clone(),
             tunnel: one.tunnel.map(|tunnel| first + tunnel),
         };
         Policy(self.0.iter().cloned().chain(selectors.iter().map(rule)).collect())
@@ -121,7 +123,10 @@ impl Policy {
                         .local
                         .iter()
                         .any(|one| one.is_v4 == ends.is_v4 && one.holds(ends.source)))
-                && !rule.outside.iter().any(|one| one.holds(ends.destination))
+                && !rule
+                    .outside
+                    .iter()
+                    .any(|one| one.is_v4 == ends.is_v4 && one.holds(ends.destination))
         };
         self.0.iter().find(matches).and_then(|rule| rule.tunnel)
     }

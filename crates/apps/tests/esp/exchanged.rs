@@ -4,7 +4,7 @@ use ebb_apps::Application as _;
 use ebb_apps::esp::{Claim, Direction, DontFragment, Keyed, Outer, Peer, Selector, Start, Used};
 use ebb_graph::DropReason;
 
-use crate::harness::{Left, ip, net};
+use crate::harness::{Left, ip, net, template};
 use crate::{End, FAR, NEAR, PLAIN, carried, inner, key};
 
 /// Associations that others exchange: the old one goes on until it is taken away, numbers go on where they were, and
@@ -70,4 +70,15 @@ fn tunnels_come_and_go() {
     give(&near, &[peer(true, Some((0x1003, "a3")), &[])], &bypass);
     assert_eq!(near.pass(&frame).len(), frame.len());
     assert_eq!(near.esp.addresses(), [ip(NEAR)]);
+    // Of a tunnel between the ends themselves: what exchanges keys comes in clear, other senders' packets do not, and
+    // what is for the router itself does not leave.
+    let all = Selector { local: net("0.0.0.0/0"), remote: net("0.0.0.0/0"), tunnel: Some(0) };
+    give(&near, &[peer(true, Some((0x1003, "a3")), &[])], &[all]);
+    for (source, is_kernels) in [(FAR, true), ("203.0.113.9", false)] {
+        let mut keys = template(NEAR);
+        keys.source.set_ip(ip(source));
+        let left = near.router.send(&[keys.to_frame(&[0; 30])]);
+        assert_eq!(matches!(left[..], [Left::Kernel(_)]), is_kernels, "{source}: {left:?}");
+    }
+    assert_eq!(near.count("sealed_packets"), 3);
 }
