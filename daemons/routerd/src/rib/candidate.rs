@@ -401,6 +401,13 @@ impl Slots {
         })
     }
 
+    /// Whether there are routes through `link` and others.
+    pub(super) fn any_beside(&self, link: u32, v6: bool) -> bool {
+        let through = |hop: &Hop| hop.link == Some(link);
+        let beside = |hops: &[Hop]| hops.iter().any(through) && !hops.iter().all(through);
+        self.used().any(|(_, slot)| slot.candidate.v6 == v6 && beside(&slot.candidate.hops))
+    }
+
     /// Routes that vanish with `link`: in IPv4 with any of their hops, in IPv6 with the last.
     pub(super) fn gone_with(&self, link: u32) -> Vec<u32> {
         let lost = |hop: &Hop| hop.link == Some(link);

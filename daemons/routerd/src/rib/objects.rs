@@ -20,6 +20,11 @@ impl Rib {
         }
         if !admin_up {
             let goes_down = before.is_some_and(|(admin_up, _)| admin_up);
+            // Whether a route stays depends on its other links, which may have been switched unheard.
+            for (part, v6) in [(Part::Routes4, false), (Part::Routes6, true)] {
+                let unsure = !self.resync.links_known && self.slots.any_beside(index, v6);
+                self.resync.want_if(part, unsure);
+            }
             let dead = self.slots.dead_with(index, &self.links, goes_down);
             self.drop_slots(&dead, out);
         }

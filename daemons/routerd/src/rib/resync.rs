@@ -29,12 +29,15 @@ pub(super) struct Resync {
     running: Option<(Scope, Unseen, Unseen)>,
     wanted: BTreeSet<u8>,
     wanted_all: bool,
+    /// The links were read to their end, and since then nothing was lost.
+    pub(super) links_known: bool,
     /// Routes of IPv4 that come now come out of no dump.
     pub(super) announces4: bool,
 }
 
 impl Resync {
     pub(super) fn want(&mut self, part: Part) {
+        self.links_known &= part != Part::Links;
         self.wanted.insert(number(part));
     }
 
@@ -120,6 +123,7 @@ impl Resync {
 
     /// Messages were lost. Whether a dump was running that starts over with this.
     pub(super) fn lost(&mut self) -> bool {
+        self.links_known = false;
         match &mut self.running {
             Some((scope, unseen, all)) => {
                 *unseen = all.clone();
@@ -137,7 +141,11 @@ impl Resync {
     /// Ends a dump. Of parts that were not read to their end nothing is known to be gone; they are wanted
     /// again.
     pub(super) fn finish(&mut self, unread: &[Part]) -> Unseen {
-        let mut unseen = self.running.take().map(|(_, unseen, _)| unseen).unwrap_or_default();
+        let (scope, mut unseen) = match self.running.take() {
+            Some((scope, unseen, _)) => (Some(scope), unseen),
+            None => (None, Unseen::default()),
+        };
+        self.links_known |= matches!(scope, Some(Scope::All | Scope::Part(Part::Links)));
         for part in unread {
             match part {
                 Part::Links => unseen.links.clear(),

@@ -4,6 +4,7 @@ use ebb_apps::route::{InterfaceId, Path, Target};
 use ebb_graph::PortId;
 use ebb_host::netlink::{Event, Link, NeighbourState, Part, Route, RouteHop, RouteKind};
 
+use super::kernel::Op;
 use super::{Recorder, Router, added, started};
 use crate::rib::{PortVlan, Rib, Scope, Update};
 
@@ -207,4 +208,34 @@ fn ports_can_be_exchanged() {
     router.rib.set_ports(&swapped[..1], &mut router.out);
     assert_eq!(at(&router, &route), Target::Kernel);
     assert_eq!(router.out.interfaces.len(), 1, "the VLAN went with its port");
+}
+
+#[test]
+fn a_route_through_two_links_is_asked_for_when_one_of_them_may_have_come_up_unheard() {
+    let (mut router, mut kernel) = started();
+    let mut switch = |link, on| kernel.carry_out(&Op::Switch { link, on });
+    let hop = |link| RouteHop::new(Some(link), "10.0.0.2".parse().ok());
+    let both = Route::unicast("198.51.100.0/24".parse().unwrap(), [hop(2), hop(3)]);
+    router.apply(&[added(both.clone())]);
+    router.apply(&switch(1, false));
+    // That it is on again is lost, and the list of links fails, not that of routes.
+    switch(1, true);
+    router.apply(&[Event::Overrun]);
+    assert_eq!(router.rib.wanted(), Some(Scope::All));
+    router.rib.begin(Scope::All);
+    router.apply(&[added(both.clone())]);
+    router.rib.finish_without(&[Part::Links], &mut router.out);
+    router.apply(&switch(0, false));
+    assert_eq!(router.rib.wanted(), Some(Scope::Part(Part::Links)));
+    router.rib.begin(Scope::Part(Part::Links));
+    router.apply(&kernel.dump(Part::Links));
+    router.rib.finish(&mut router.out);
+    assert_eq!(router.rib.wanted(), Some(Scope::Part(Part::Routes4)));
+    router.rib.begin(Scope::Part(Part::Routes4));
+    router.apply(&[added(both.clone())]);
+    router.rib.finish(&mut router.out);
+    assert!(router.out.routes.contains_key(&both.prefix) && !router.rib.wants());
+    // Where all is known nothing is asked for.
+    router.apply(&kernel.carry_out(&Op::Switch { link: 1, on: false }));
+    assert!(!router.out.routes.contains_key(&both.prefix) && !router.rib.wants());
 }
