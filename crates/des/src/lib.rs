@@ -1,5 +1,5 @@
 //! Simulated time: a calendar and a wheel of events, randomness that a seed decides, and the statistics of
-//! what a simulation saw.
+//! what a simulation saw; whether what its parties saw can have been one object's answers.
 //!
 //! Room: what every simulator needs and no simulator is about. It knows no packets, no power and
 //! no policies. Every simulation is a function of its scenario and its [`Seed`]: the same two give
@@ -21,6 +21,7 @@
 
 mod calendar;
 mod histogram;
+mod linear;
 mod seed;
 mod summary;
 mod warmup;
@@ -28,6 +29,7 @@ mod wheel;
 
 pub use calendar::Calendar;
 pub use histogram::Histogram;
+pub use linear::{MOST, Operation, Unexplained, linearize};
 pub use seed::{Rng, Seed};
 pub use summary::Summary;
 pub use warmup::mser5;

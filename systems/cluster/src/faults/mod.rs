@@ -6,10 +6,21 @@
 //! What must hold whatever happens is checked at every step; a seed that breaks it is in the message and
 //! replays alone ([`schedule`]).
 
+mod history;
 mod store;
 mod world;
 
+use std::time::Duration;
+
 pub use world::{Mix, Outcome, schedule, schedule_of};
+
+/// How long a lease lasts after it was renewed.
+const LEASE: Duration = Duration::from_secs(2);
+
+fn member_name(index: usize) -> String {
+    // In the order of their numbers.
+    format!("r{index:03}")
+}
 
 /// How many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +48,15 @@ pub fn search(first: u64, count: u64, mix: Mix) -> Result<Outcome, String> {
         sum.add(&outcome);
     }
     Ok(sum)
+}
+
+/// Plays the schedule of a seed and compares what its nodes were told of leader and plan with what a store promises
+/// ([`ebb_cluster::Owners`]): how many answers, or none where too many orders would have to be tried.
+///
+/// # Errors
+/// What broke, or that no order explains the answers.
+pub fn history(seed: u64, mix: Mix) -> Result<Option<usize>, String> {
+    world::history_of(seed, mix, 1.0)?.check()
 }
 
 #[cfg(test)]
@@ -73,6 +93,51 @@ mod tests {
             sum.add(&outcome.unwrap_or_else(|broken| panic!("seed {seed} with {mix:?}: {broken}")));
         }
         assert!(sum.faults > 15 && sum.leaders > 3 && sum.sleeps > 50, "{sum:?}");
+    }
+
+    /// What all nodes are told of leader and plan has one order that explains it; `EBB_SEED=N` and `EBB_SCHEDULES=N` as above.
+    #[test]
+    fn the_history_of_owners_is_linearizable() {
+        let first = number("EBB_SEED").unwrap_or(1);
+        let count = number("EBB_SCHEDULES").unwrap_or(if first > 1 { 1 } else { 50 });
+        let (mut answers, mut undecided) = (0, 0);
+        for seed in first..first + count {
+            let mix = Mix { clock_steps: seed % 2 == 0 };
+            match history(seed, mix).unwrap_or_else(|broken| panic!("EBB_SEED={seed}: {broken}")) {
+                Some(compared) => answers += compared,
+                None => undecided += 1,
+            }
+        }
+        println!("{answers} answers of {count} schedules, {undecided} undecided");
+        assert!(count < 10 || undecided <= count / 5 && answers > 300 * count as usize);
+    }
+
+    /// A store that ends leases before their time, or says once what is not so, is found out.
+    #[test]
+    fn what_is_not_linearizable_is_found() {
+        let mix = Mix { clock_steps: false };
+        let early = (1..=10).filter(|seed| {
+            let history = world::history_of(*seed, mix, 0.4);
+            history.is_ok_and(|history| history.check().is_err())
+        });
+        assert!(early.count() >= 2, "of ten");
+        let history = world::history_of(4, mix, 1.0).expect("it holds");
+        let read = |deed: &ebb_cluster::OwnerDeed| match deed {
+            ebb_cluster::OwnerDeed::Read { leader: Some(leader), plan } => {
+                Some((leader.clone(), plan.clone()))
+            }
+            _ => None,
+        };
+        let reads = (0..history.operations.len())
+            .filter(|place| read(&history.operations[*place].deed).is_some());
+        for place in reads.step_by(100) {
+            let mut other = history.clone();
+            let ((owner, term), plan) =
+                read(&other.operations[place].deed).expect("one that saw a leader");
+            let leader = Some((if owner == "r000" { "r001" } else { "r000" }.to_owned(), term));
+            other.operations[place].deed = ebb_cluster::OwnerDeed::Read { leader, plan };
+            assert!(other.check().is_err(), "two led in term {term}");
+        }
     }
 
     #[test]

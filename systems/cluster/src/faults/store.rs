@@ -24,8 +24,8 @@ pub(super) enum Answer {
     Renewed(Time, bool),
     /// Everything.
     Seen(Box<Snapshot>),
-    /// This was changed, if its conditions held.
-    Changed(Write),
+    /// This was changed, if its conditions held: whether they did.
+    Changed(Write, bool),
 }
 
 #[derive(Default)]
@@ -48,8 +48,8 @@ impl Store {
             }
             Ask::Look => Answer::Seen(Box::new(self.kept.clone())),
             Ask::Change(write) => {
-                self.write(from, write);
-                Answer::Changed(write.clone())
+                let made = self.write(from, write);
+                Answer::Changed(write.clone(), made)
             }
         }
     }
@@ -62,23 +62,25 @@ impl Store {
         }
     }
 
-    /// Loses a lease.
-    pub(super) fn forget(&mut self, node: usize, now: Time) {
-        self.leases.remove(&node);
+    /// Loses a lease; whether there was one.
+    pub(super) fn forget(&mut self, node: usize, now: Time) -> bool {
+        let forgotten = self.leases.remove(&node).is_some();
         self.expire(now);
+        forgotten
     }
 
-    /// Somebody who is no member overwrites the plan; members see that, and what it was.
-    pub(super) fn spoil_plan(&mut self) {
-        if let Some((_, writes)) = &mut self.kept.plan {
-            *writes += 1;
-            self.kept.plan_spoilt = true;
-        }
+    /// Somebody who is no member overwrites the plan, if there is one; members see that, and what it was.
+    pub(super) fn spoil_plan(&mut self) -> bool {
+        let Some((_, writes)) = &mut self.kept.plan else { return false };
+        *writes += 1;
+        self.kept.plan_spoilt = true;
+        true
     }
 
-    /// Somebody who is no member overwrites the leader's name, which no lease keeps from then on.
-    pub(super) fn spoil_leader(&mut self) {
-        (self.leader, self.kept.leader) = (None, None);
+    /// Somebody who is no member overwrites the leader's name, if there is one, which no lease keeps from then on.
+    pub(super) fn spoil_leader(&mut self) -> bool {
+        self.leader = None;
+        self.kept.leader.take().is_some()
     }
 
     /// Somebody who is no member overwrites what a back-end's keeper says.
@@ -86,27 +88,29 @@ impl Store {
         self.kept.members.remove(member);
     }
 
-    fn write(&mut self, from: usize, write: &Write) {
+    /// Whether the conditions held.
+    fn write(&mut self, from: usize, write: &Write) -> bool {
         self.written.0 += 1;
         self.written.1 += bytes(write);
         match write {
             Write::Leader { owner } => {
-                if self.leader.is_none() && self.leases.contains_key(&from) {
-                    self.terms += 1;
-                    self.leader = Some(from);
-                    self.kept.leader = Some((owner.clone(), self.terms));
+                if self.leader.is_some() || !self.leases.contains_key(&from) {
+                    return false;
                 }
+                self.terms += 1;
+                self.leader = Some(from);
+                self.kept.leader = Some((owner.clone(), self.terms));
             }
             Write::ClusterPlan { plan, term, after } => {
                 let writes = self.kept.plan.as_ref().map_or(0, |(_, writes)| *writes);
-                if self.kept.leader.as_ref().is_some_and(|leader| leader.1 == *term)
-                    && writes == *after
-                {
-                    let version = self.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
-                    assert_eq!(plan.version, version + 1, "plans form one sequence");
-                    self.kept.plan = Some((plan.clone(), writes + 1));
-                    self.kept.plan_spoilt = false;
+                let theirs = self.kept.leader.as_ref().is_some_and(|leader| leader.1 == *term);
+                if !theirs || writes != *after {
+                    return false;
                 }
+                let version = self.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
+                assert_eq!(plan.version, version + 1, "plans form one sequence");
+                self.kept.plan = Some((plan.clone(), writes + 1));
+                self.kept.plan_spoilt = false;
             }
             Write::Acknowledge { balancer, acknowledgement } => {
                 self.kept.balancers.insert(balancer.clone(), acknowledgement.clone());
@@ -118,6 +122,7 @@ impl Store {
             Write::Hold { member, hold: false } => _ = self.kept.held.remove(member),
             Write::Leave { balancer } => _ = self.kept.balancers.remove(balancer),
         }
+        true
     }
 }
 

@@ -1,9 +1,11 @@
 //! A simulated cluster under the live control, with faults.
 
+mod promises;
+
 use std::time::Duration;
 
 use ebb_cluster::{
-    Agent, Balancer, Carrier, Leader, LeaderInputs, Move, Order, Power, Snapshot, Write,
+    Agent, Balancer, Carrier, Leader, LeaderInputs, Move, Order, OwnerDeed, Snapshot, Write,
 };
 use ebb_control::cluster::{ClusterSettings, Server};
 use ebb_control::policies::cluster::named;
@@ -11,8 +13,9 @@ use ebb_des::{Calendar, Rng, Seed};
 use ebb_units::{Time, Watts};
 use rand::Rng as _;
 
-use super::Size;
+use super::history::Recorder;
 use super::store::{Answer, Ask, Store};
+use super::{LEASE, Size, member_name};
 
 /// Which faults there are besides those that always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +55,6 @@ impl Outcome {
 
 /// Slots of the table for each back-end.
 const SLOTS: usize = 16;
-const LEASE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(100);
 /// What a back-end carries, in packets a second.
 const CAPACITY: u64 = 1000;
@@ -66,11 +68,19 @@ fn offered(wanted: u64) -> u64 {
     wanted * CAPACITY - 100 * wanted.min(9)
 }
 
+/// Who asked the store, in which of its lives, and the question's place in the history.
+#[derive(Clone, Copy)]
+struct From {
+    node: usize,
+    life: u64,
+    place: Option<usize>,
+}
+
 enum Event {
     Tick(usize, u64),
-    Arrive { from: usize, life: u64, ask: Ask },
-    Commit { from: usize, life: u64, write: Write },
-    Answered { to: usize, life: u64, answer: Answer },
+    Arrive { from: From, ask: Ask },
+    Commit { from: From, write: Write },
+    Answered { to: From, answer: Answer },
     Done { member: usize, life: u64, order: Order },
     Drained { balancer: usize, life: u64, row: u16 },
     Probed { balancer: usize, life: u64, row: u16 },
@@ -157,6 +167,9 @@ struct World {
     rng: Rng,
     mix: Mix,
     store: Store,
+    /// How long the store keeps a lease after it was renewed.
+    lease: Duration,
+    history: Recorder,
     store_down: bool,
     store_slow_ms: u64,
     /// What its disk takes for a change; others read meanwhile what was there before.
@@ -173,11 +186,6 @@ struct World {
     outcome: Outcome,
 }
 
-fn member_name(index: usize) -> String {
-    // In the order of their numbers.
-    format!("r{index:03}")
-}
-
 /// Plays the schedule of a seed.
 ///
 /// # Errors
@@ -192,17 +200,23 @@ pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
 /// What broke, and when.
 pub fn schedule_of(size: Size, seed: u64, mix: Mix) -> Result<Outcome, String> {
     let mut world = World::new(size, seed, mix);
-    while let Some((now, event)) = world.calendar.pop() {
-        if now >= END {
-            break;
-        }
-        world.happen(now, event).map_err(|broken| format!("at {now}: {broken}"))?;
-    }
-    world.settled()?;
+    world.play()?;
     world.outcome.leaders = world.store.terms;
     (world.outcome.changes, world.outcome.bytes) = world.store.written;
     world.outcome.plans = world.store.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
     Ok(world.outcome)
+}
+
+/// What was asked of the store in the schedule of a seed and answered. The store keeps leases for a part of the time
+/// that members are told; 1 is right.
+///
+/// # Errors
+/// What broke, and when.
+pub(super) fn history_of(seed: u64, mix: Mix, kept: f64) -> Result<Recorder, String> {
+    let mut world = World::new(Size::SMALL, seed, mix);
+    world.lease = LEASE.mul_f64(kept);
+    world.play()?;
+    Ok(world.history)
 }
 
 impl World {
@@ -216,6 +230,8 @@ impl World {
             rng: Seed(seed).stream("faults"),
             mix,
             store: Store::default(),
+            lease: LEASE,
+            history: Recorder::default(),
             store_down: false,
             store_slow_ms: 0,
             disk_slow_ms: 0,
@@ -240,6 +256,16 @@ impl World {
         world
     }
 
+    fn play(&mut self) -> Result<(), String> {
+        while let Some((now, event)) = self.calendar.pop() {
+            if now >= END {
+                break;
+            }
+            self.happen(now, event).map_err(|broken| format!("at {now}: {broken}"))?;
+        }
+        self.settled()
+    }
+
     fn after_ms(&mut self, low: u64, high: u64) -> Time {
         self.calendar.now() + Duration::from_micros(self.rng.random_range(low * 1000..=high * 1000))
     }
@@ -254,12 +280,13 @@ impl World {
     fn happen(&mut self, now: Time, event: Event) -> Result<(), String> {
         match event {
             Event::Tick(node, life) => self.tick(node, life),
-            Event::Arrive { from, life, ask } => self.arrive(now, from, life, &ask),
-            Event::Commit { from, life, write } => self.commit(now, from, life, write),
-            Event::Answered { to, life, answer } => {
-                let node = &self.nodes[to];
-                if node.alive && node.life == life && !node.cut && !node.deaf {
-                    self.answered(to, answer)?;
+            Event::Arrive { from, ask } => self.arrive(now, from, &ask),
+            Event::Commit { from, write } => self.commit(now, from, write),
+            Event::Answered { to, answer } => {
+                let node = &self.nodes[to.node];
+                if node.alive && node.life == to.life && !node.cut && !node.deaf {
+                    self.history.answered(to.place, now, &answer);
+                    self.answered(to.node, answer)?;
                 }
             }
             Event::Done { member, life, order } => self.done(member, life, order),
@@ -329,43 +356,45 @@ impl World {
         for _ in 0..copies {
             let late = if self.rng.random_range(0..50) == 0 { 800 } else { 15 };
             let at = self.after_ms(1, late);
-            self.calendar.schedule(at, Event::Arrive { from, life, ask: ask.clone() });
+            let place = self.history.asked(self.calendar.now(), from, &ask);
+            let from = From { node: from, life, place };
+            self.calendar.schedule(at, Event::Arrive { from, ask: ask.clone() });
         }
     }
 
-    fn arrive(&mut self, now: Time, from: usize, life: u64, ask: &Ask) {
+    fn arrive(&mut self, now: Time, from: From, ask: &Ask) {
         // Whoever is cut off reaches nobody; what a dead one sent before still arrives.
-        if self.store_down || self.nodes[from].cut {
+        if self.store_down || self.nodes[from.node].cut {
             return;
         }
         if let Ask::Change(write) = ask {
             let at = self.committed_at.max(now + Duration::from_millis(self.disk_slow_ms));
             self.committed_at = at;
-            self.calendar.schedule(at, Event::Commit { from, life, write: write.clone() });
+            self.calendar.schedule(at, Event::Commit { from, write: write.clone() });
             return;
         }
-        let answer = self.store.ask(now, from, ask, LEASE);
-        self.reply(from, life, answer);
+        let answer = self.store.ask(now, from.node, ask, self.lease);
+        self.reply(from, answer);
     }
 
     /// A change is on the store's disk, or finds it full.
-    fn commit(&mut self, now: Time, from: usize, life: u64, write: Write) {
+    fn commit(&mut self, now: Time, from: From, write: Write) {
         if self.store_down || self.disk_full {
             return;
         }
-        let answer = self.store.ask(now, from, &Ask::Change(write), LEASE);
-        self.reply(from, life, answer);
+        let answer = self.store.ask(now, from.node, &Ask::Change(write), self.lease);
+        self.reply(from, answer);
     }
 
     /// An answer of the store: now and then twice, the second time late and out of order.
-    fn reply(&mut self, to: usize, life: u64, answer: Answer) {
+    fn reply(&mut self, to: From, answer: Answer) {
         let slow = self.store_slow_ms;
         if self.rng.random_range(0..30) == 0 {
             let at = self.after_ms(1 + slow, 600 + slow);
-            self.calendar.schedule(at, Event::Answered { to, life, answer: answer.clone() });
+            self.calendar.schedule(at, Event::Answered { to, answer: answer.clone() });
         }
         let at = self.after_ms(1 + slow, 15 + slow);
-        self.calendar.schedule(at, Event::Answered { to, life, answer });
+        self.calendar.schedule(at, Event::Answered { to, answer });
     }
 
     fn answered(&mut self, to: usize, answer: Answer) -> Result<(), String> {
@@ -380,10 +409,10 @@ impl World {
                     self.follow(balancer, plan)?;
                 }
             }
-            Answer::Changed(write) if to >= self.size.members => {
+            Answer::Changed(write, _) if to >= self.size.members => {
                 self.balancers[to - self.size.members].carrier.written(write);
             }
-            Answer::Changed(_) => {}
+            Answer::Changed(..) => {}
         }
         Ok(())
     }
@@ -472,7 +501,10 @@ impl World {
             5 => self.nodes.iter_mut().for_each(|node| (node.cut, node.deaf) = (false, false)),
             6 => self.store_down = !self.store_down,
             7 => self.store_slow_ms = if self.store_slow_ms > 0 { 0 } else { 700 },
-            8 => self.store.forget(node, now),
+            8 => {
+                let forgotten = self.store.forget(node, now);
+                self.history.ended(now, node, forgotten);
+            }
             9 if self.mix.clock_steps => {
                 self.nodes[node].ahead_ms = self.rng.random_range(-20_000..20_000);
             }
@@ -483,8 +515,8 @@ impl World {
             12 => self.disk_full = !self.disk_full,
             13 => self.nodes[node].deaf = !self.nodes[node].deaf,
             14 => self.nodes[node].refuses = !self.nodes[node].refuses,
-            15 => self.store.spoil_plan(),
-            16 => self.store.spoil_leader(),
+            15 => self.history.spoilt(now, self.store.spoil_plan(), OwnerDeed::SpoilPlan),
+            16 => self.history.spoilt(now, self.store.spoil_leader(), OwnerDeed::SpoilLeader),
             17 => self.store.spoil_report(&member_name(node % self.size.members)),
             _ => self.revive(node),
         }
@@ -534,66 +566,5 @@ impl World {
                 self.revive(member);
             }
         }
-    }
-
-    /// What must hold at every step.
-    fn hold(&self, _now: Time) -> Result<(), String> {
-        for (index, balancer) in self.balancers.iter().enumerate() {
-            if !self.nodes[self.size.members + index].alive {
-                continue;
-            }
-            for row in 0..self.size.members {
-                if self.bodies[row] == Body::Asleep && balancer.logic.table().share(row as u16) > 0
-                {
-                    return Err(format!(
-                        "b{index} sends flows to r{row}, which went off as planned"
-                    ));
-                }
-            }
-        }
-        if self.mix.clock_steps {
-            return Ok(());
-        }
-        let leaders: Vec<usize> = (0..self.size.members)
-            .filter(|index| self.nodes[*index].alive)
-            .filter(|index| {
-                let member = &self.members[*index];
-                member.leader.is_leader(self.clock(*index), &member.seen)
-            })
-            .collect();
-        let terms =
-            |index: &usize| self.members[*index].seen.leader.as_ref().map(|leader| leader.1);
-        let latest = leaders.iter().filter_map(terms).max();
-        if leaders.len() > 1 && leaders.iter().filter(|index| terms(index) == latest).count() > 1 {
-            return Err(format!("{leaders:?} all are the leader of one term"));
-        }
-        Ok(())
-    }
-
-    /// What must hold once nothing has gone wrong for long enough.
-    fn settled(&mut self) -> Result<(), String> {
-        if self.store.kept.leader.is_none() {
-            return Err("nobody is the leader in the end".to_owned());
-        }
-        let Some((plan, _)) = self.store.kept.plan.clone() else {
-            return Err("there is no plan in the end".to_owned());
-        };
-        if self.store.kept.plan_spoilt {
-            return Err("nobody has written over what is no plan".to_owned());
-        }
-        let power = |row: &usize| plan.power(&member_name(*row));
-        let on: Vec<usize> = (0..self.size.members).filter(|row| power(row) == Power::On).collect();
-        let others = (0..self.size.members).filter(|row| power(row) == Power::Off).count();
-        if on.len() != self.wanted || on.len() + others != self.size.members {
-            return Err(format!("not {} are on in the end: {plan:?}", self.wanted));
-        }
-        for (index, balancer) in self.balancers.iter().enumerate() {
-            let mean = SLOTS * self.size.members / on.len();
-            let fair = |row: &usize| balancer.logic.table().share(*row as u16).abs_diff(mean) <= 1;
-            if !on.iter().all(fair) {
-                return Err(format!("b{index} does not share the flows in the end"));
-            }
-        }
-        Ok(())
     }
 }
