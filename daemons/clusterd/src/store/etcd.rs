@@ -124,6 +124,9 @@ impl Etcd {
         let done: Done = self.client.ask("kv/txn", transaction)?;
         if done.succeeded {
             self.wrote = number(&done.header.revision);
+        } else if let Some(error) = self.client.doubt.take() {
+            // Another member was asked first, and may have made it: that is why the conditions do not hold.
+            return Err(error);
         }
         Ok(done.succeeded)
     }

@@ -56,6 +56,8 @@ pub(super) struct Client {
     /// Name and password, and the token that they gave.
     login: Option<(String, String)>,
     token: Option<String>,
+    /// Why a member did not answer the last question that another one answered: it may have done what was asked, too.
+    pub(super) doubt: Option<StoreError>,
 }
 
 impl Client {
@@ -96,6 +98,7 @@ impl Client {
             endpoints: options.endpoints.clone(),
             login,
             token: None,
+            doubt: None,
         })
     }
 
@@ -116,6 +119,7 @@ impl Client {
 
     fn text(&mut self, path: &str, body: &Value) -> Result<String, StoreError> {
         let mut last = StoreError(String::new());
+        self.doubt = None;
         for _ in 0..self.endpoints.len() {
             if self.login.is_some() && self.token.is_none() {
                 match self.log_in() {
@@ -138,8 +142,14 @@ impl Client {
                 }
                 Ok((status, text)) => {
                     last = self.refused(status, &text);
+                    self.doubt = Some(last.clone());
                 }
-                Err(error) => last = self.unreachable(&error),
+                Err(error) => {
+                    last = self.unreachable(&error);
+                    if !has_heard_nothing(&error) {
+                        self.doubt = Some(last.clone());
+                    }
+                }
             }
             self.endpoints.rotate_left(1);
         }
@@ -245,6 +255,15 @@ impl Client {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a member was not even asked.
+fn has_heard_nothing(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(cause) => cause.kind() == ErrorKind::ConnectionRefused,
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
+        _ => false,
     }
 }
 

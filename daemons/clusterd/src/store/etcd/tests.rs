@@ -1,6 +1,7 @@
 //! Two members' access to one etcd, and somebody who may write there.
 
 mod adversary;
+mod answers;
 
 use std::collections::BTreeMap;
 
