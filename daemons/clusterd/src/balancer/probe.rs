@@ -71,7 +71,7 @@ impl Seal {
     /// back-end and over the side that it was sent to.
     ///
     /// # Errors
-    /// [`Foreign`].
+    /// `Foreign`.
     pub fn read(&self, topology: &Topology, at: usize, frame: &[u8]) -> Result<Probe, Foreign> {
         let (said, seal) = payload(frame).ok_or(Foreign::Other)?;
         let short = |at: usize| u16::from_be_bytes([said[at], said[at + 1]]);
