@@ -122,7 +122,7 @@ fn connections(machine: &Machine) -> Finding {
     }
     Finding::new(id, State::Note, "programs cannot look connections up")
         .meaning("where a firewall has states, all packets of a flow are left to the kernel")
-        .remedy("modprobe nf_conntrack")
+        .remedy("modprobe nf_conntrack nf_nat, then start the router again")
 }
 
 fn jit(machine: &Machine, configuration: Option<&str>) -> Finding {
