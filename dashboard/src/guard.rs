@@ -6,6 +6,7 @@
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -27,6 +28,8 @@ pub const TOKEN_LEN_MIN: usize = 16;
 pub(crate) const REQUEST_LEN_MAX: usize = 1 << 20;
 /// How many bytes of a refused request are read, and thrown away, before it is answered.
 const REFUSED_LEN_MAX: usize = 16 << 20;
+/// And how long that may take.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A token that nobody guesses: 32 bytes of the kernel's random numbers in hexadecimal digits.
 ///
@@ -156,7 +159,8 @@ pub(crate) async fn guard(
     let mut response = match guard.check(&request) {
         Ok(()) => next.run(request).await,
         Err(refusal) => {
-            read_off(request.into_body()).await;
+            // Whoever takes longer may lose the answer.
+            _ = tokio::time::timeout(REFUSED_PATIENCE, read_off(request.into_body())).await;
             refusal.into_response()
         }
     };
