@@ -223,6 +223,11 @@ impl LongRegion {
         (LongRegion { region, len }, frames)
     }
 
+    /// Whether a packet lies in one of its frames.
+    pub(crate) fn holds(&self, packet: &Packet) -> bool {
+        self.region.holds(packet)
+    }
+
     /// The long frame that a frame is; else the frame.
     #[inline]
     pub(crate) fn take_back(&self, frame: Frame) -> Result<LongFrame, Frame> {

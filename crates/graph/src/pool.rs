@@ -104,6 +104,11 @@ impl Pool {
         self.long.is_some()
     }
 
+    /// Whether a packet is in one of its frames for long packets.
+    pub fn is_long(&self, packet: &Packet) -> bool {
+        self.long.as_ref().is_some_and(|long| long.region.holds(packet))
+    }
+
     /// A pool of its own with `frames` fresh frames, for tests, captures and benchmarks.
     pub fn standalone(frames: u32) -> Pool {
         Pool::new(Reserve::allocate(frames).1)
@@ -217,6 +222,7 @@ mod tests {
             let mut packet = pool.gather(&mut parts).expect("a long frame");
             let seen = packet.data().chunk_by(|a, b| a == b).map(<[u8]>::len);
             assert_eq!(seen.collect::<Vec<_>>(), [1792, 1792, 100]);
+            assert!(pool.is_long(&packet));
             packet.push_front(8);
             packet.pull_front(40);
             packet.set_len(3000);

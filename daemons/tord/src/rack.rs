@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ebb_apps::route::{Builder, Fib, Requests, RouteCounters, RouteLimits, WorkerGraph};
-use ebb_graph::{Batch, Exits, Graph, NodeId, Pool};
+use ebb_graph::{Batch, Exits, FRAME_LEN, Graph, HEADROOM, LONG_MAX, NodeId, Pool};
 use ebb_ports::{Port, PortCounters};
 use ebb_system_circuit::tokens::{Purse, Tokens};
 
@@ -20,6 +20,12 @@ use crate::voq::{Voqs, wire_len};
 
 /// Frames handed over at a time: few, so that none is still on its way when the day has ended.
 const BURST: usize = 8;
+/// Days in a row in which the first frame of a queue did not go, until it is asked whether it ever will.
+const BARREN_MAX: u32 = 16;
+/// A day is looked at so late at times, and a frame that fits only without that never goes, ns.
+const LATE_NS: u64 = 5_000;
+/// Frames that the longest packet leaves in.
+const PARTS_MAX: usize = LONG_MAX.div_ceil(FRAME_LEN - HEADROOM);
 
 /// How a rack may send.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,6 +72,13 @@ impl Routing {
     }
 }
 
+/// The days of a destination since a frame last left for it although one waited.
+#[derive(Clone, Copy, Debug, Default)]
+struct Barren {
+    days: u32,
+    longest_ns: u64,
+}
+
 /// What a rack is made of.
 pub struct Parts {
     /// Its number.
@@ -98,6 +111,8 @@ pub struct Rack {
     voqs: Voqs,
     today: Option<(Day, Purse)>,
     wanted: bool,
+    /// By destination.
+    barren: Vec<Barren>,
     /// When the link has carried all that was handed over.
     link_free_ns: u64,
     /// What the link takes for frames that were just handed over while it had nothing to carry.
@@ -137,6 +152,7 @@ impl Rack {
             voqs: Voqs::new(crate::sync::RACKS_MAX, queue_bytes, mark_bytes),
             today: None,
             wanted: false,
+            barren: vec![Barren::default(); crate::sync::RACKS_MAX],
             link_free_ns: 0,
             from_idle_ns: None,
             calm_until_ns: 0,
@@ -247,9 +263,11 @@ impl Rack {
         if to >= crate::sync::RACKS_MAX || to == usize::from(self.number) {
             return Some(day.end_ns);
         }
-        self.drop_too_long(day, to, rules, pool);
         // Every rack's link is to begin before any has its second frame.
         let dawn = self.begin(day, to, rules);
+        if dawn && self.barren[to].days >= BARREN_MAX {
+            self.drop_too_long(day, to, rules, pool);
+        }
         let burst = if dawn { 1 } else { BURST };
         let into_ns = now_ns.saturating_sub(day.begin_ns);
         let idle = self.link_free_ns <= now_ns;
@@ -265,6 +283,7 @@ impl Rack {
         }
         if self.wanted && !self.out.is_empty() {
             self.wanted = false;
+            self.barren[to] = Barren::default();
             self.counters.first_after.add(into_ns);
         }
         self.hand_to_uplink(to, false, rules, pool);
@@ -281,14 +300,22 @@ impl Rack {
         Some(if dawn { now_ns } else { again.min(day.end_ns) })
     }
 
-    /// What no day carries would keep what is behind it waiting for ever.
+    /// What no day carries would keep what is behind it waiting for ever. Days differ in length: a frame is too
+    /// long if it is for all of those in which it, or what was before it, had to stay.
+    #[cold]
     fn drop_too_long(&mut self, day: Day, to: usize, rules: &Rules, pool: &mut Pool) {
-        let day_ns = (day.end_ns - day.begin_ns).saturating_sub(rules.guard_ns);
-        while self.voqs.first(to).is_some_and(|len| time_ns(len, rules.rate_bps) > day_ns) {
+        let longest_ns = self.barren[to].longest_ns.max(day.end_ns - day.begin_ns);
+        let most_ns = longest_ns.saturating_sub(rules.guard_ns + LATE_NS);
+        if most_ns == 0 {
+            // Nothing ever leaves under these rules; whoever changes them finds the queue as it is.
+            return;
+        }
+        while self.voqs.first(to).is_some_and(|len| time_ns(len, rules.rate_bps) > most_ns) {
             let packet = self.voqs.pop(to).expect("there is a first");
             self.counters.dropped_full += 1;
             pool.put(packet.into_frame());
         }
+        self.wanted = self.voqs.first(to).is_some();
     }
 
     /// Opens the day's purse at its first look, and says whether this was it.
@@ -299,6 +326,11 @@ impl Rack {
             }
             let before = usize::from(today.outputs[usize::from(self.number)]);
             self.counters.days_left += u64::from(self.voqs.first(before).is_some());
+            if self.wanted {
+                let barren = &mut self.barren[before];
+                barren.days = barren.days.saturating_add(1);
+                barren.longest_ns = barren.longest_ns.max(today.end_ns - today.begin_ns);
+            }
         }
         let purse =
             Purse::new(rules.tokens, day.end_ns - day.begin_ns, rules.rate_bps, rules.ahead);
@@ -355,7 +387,9 @@ impl Rack {
         (!self.voqs.is_empty()).then(|| self.link_free_ns.saturating_sub(ahead_ns / 2).max(now_ns))
     }
 
-    /// Hands the frames in `out` to the uplink; those that it does not take go back.
+    /// Hands the frames in `out` to the uplink; those that it does not take go back. A long packet leaves in
+    /// several frames: while there are none it would keep those that wait behind it from ever being free again,
+    /// and is lost instead.
     fn hand_to_uplink(&mut self, to: usize, by_packets: bool, rules: &Rules, pool: &mut Pool) {
         if self.out.is_empty() {
             return;
@@ -367,14 +401,20 @@ impl Rack {
             bytes += wire_len(packet);
         }
         let taken = self.uplink.transmit(pool, &mut self.out) as u64;
+        let stuck = taken == 0 && !pool.has(PARTS_MAX);
         for packet in self.out.drain(..).rev() {
             let len = wire_len(&packet);
             bytes -= len;
-            self.counters.requeued += 1;
             if let Some((_, purse)) = &mut self.today {
                 purse.refund(len);
             }
             self.link_free_ns -= time_ns(len, rules.rate_bps).min(self.link_free_ns);
+            if stuck && pool.is_long(&packet) {
+                self.counters.dropped_full += 1;
+                pool.put(packet.into_frame());
+                continue;
+            }
+            self.counters.requeued += 1;
             self.voqs.put_back(to, packet);
         }
         if by_packets {

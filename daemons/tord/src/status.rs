@@ -85,7 +85,7 @@ pub struct RackStatus {
     pub to_kernel: u64,
     /// ICMP errors made.
     pub icmp_sent: u64,
-    /// Frames to nobody known, malformed, or too long under way.
+    /// Frames to nobody known, malformed, too long under way, or longer than what the switch's own kernel takes.
     pub dropped_unroutable: u64,
     /// Frames that the kernel lost before they came here.
     pub dropped_receive: u64,

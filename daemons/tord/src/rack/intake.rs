@@ -12,6 +12,9 @@ use ebb_wire::{Fragments, checksum};
 use super::Rack;
 use crate::tables::{FIRST_HOST, UPLINK};
 
+/// The longest frame that the kernel takes from a program in its live mode, which has one page for it and what it
+/// notes down beside it: less on no kernel.
+const KERNEL_MAX: usize = 3_328;
 /// Length of an Ethernet header.
 const LINK: usize = 14;
 
@@ -102,7 +105,7 @@ impl Rack {
         }
     }
 
-    fn route(&mut self, now_ns: u64, port: usize, mut batch: Batch, pool: &mut Pool) {
+    pub(super) fn route(&mut self, now_ns: u64, port: usize, mut batch: Batch, pool: &mut Pool) {
         if !batch.is_empty() {
             batch.iter_mut().for_each(|packet| packet.input = PortId(port as u8));
             let routing = &mut self.routing;
@@ -129,6 +132,11 @@ impl Rack {
         let mut batch = std::mem::take(&mut self.routing.exits.kernel);
         for packet in batch.drain(..) {
             let (port, frame) = (usize::from(packet.input.0), packet.data().to_vec());
+            if frame.len() > KERNEL_MAX {
+                self.counters.dropped_unroutable += 1;
+                pool.put(packet.into_frame());
+                continue;
+            }
             match self.kernel.hand_over(ForKernel { rack: self.number, port, frame }) {
                 true => self.counters.to_kernel += 1,
                 false => self.counters.dropped_full += 1,

@@ -385,6 +385,22 @@ fn packets_for_the_switch_itself_are_its_kernels() {
     assert_eq!((status.to_kernel, status.dropped_full), (5, 5), "what has no room is dropped");
 }
 
+/// Of a long packet for the switch itself its kernel would get nothing.
+#[test]
+fn what_is_too_long_for_the_switchs_kernel_is_counted() {
+    let mut bench = bench(1_000_000, 256);
+    bench.pool = Pool::standalone(64).with_long(2);
+    for len in [3_328, 3_329] {
+        let mut own = frame(GATEWAY, 3, len - 42);
+        own[..6].copy_from_slice(&rack_mac(0));
+        let mut batch = Batch::new();
+        batch.push(bench.pool.fill(&own).expect("a frame"));
+        bench.rack.route(bench.now, UPLINK, batch, &mut bench.pool);
+    }
+    let status = bench.rack.status();
+    assert_eq!((status.to_kernel, status.dropped_unroutable), (1, 1));
+}
+
 #[test]
 fn a_port_that_is_gone_loses_what_it_gets_and_another_goes_on() {
     let mut bench = bench(1_000_000, 256);
@@ -399,6 +415,89 @@ fn a_port_that_is_gone_loses_what_it_gets_and_another_goes_on() {
     bench.light = again.far;
     assert_eq!(bench.light_gets().len(), 3);
     assert_eq!(bench.rack.status().sent_by_packets, 3);
+}
+
+/// A day to rack 2 that is as long as it is told.
+fn day_of(number: u32, len_ns: u64) -> Day {
+    let day = day(number, 2);
+    Day { end_ns: day.begin_ns + len_ns, ..day }
+}
+
+/// 1,066 bytes take 8.53 us, with the guard 13.53: of these days only the last is long enough.
+#[test]
+fn a_frame_that_is_too_long_for_most_days_waits_for_one_that_is_not() {
+    let mut bench = bench(1_000_000, 256);
+    bench.offer("10.77.2.8", 3, 1000);
+    for number in 0..BARREN_MAX {
+        assert_eq!(bench.keep(day_of(number, 12_000), 500, &RULES), []);
+    }
+    assert_eq!(bench.keep(day_of(BARREN_MAX, 100_000), 500, &RULES).len(), 3);
+    for number in BARREN_MAX + 1..50 {
+        bench.offer("10.77.2.8", 1, 1000);
+        let long = number % 10 == 0;
+        bench.keep(day_of(number, if long { 100_000 } else { 12_000 }), 500, &RULES);
+    }
+    assert_eq!(bench.rack.status().dropped_full, 0);
+}
+
+#[test]
+fn a_frame_that_no_day_carries_is_dropped_and_what_is_behind_it_goes() {
+    // The second of these days is long enough for whoever looks at once, the switch never does.
+    for len_ns in [12_000, 14_000] {
+        let mut bench = bench(1_000_000, 256);
+        bench.offer("10.77.2.8", 2, 1000);
+        bench.offer("10.77.2.8", 3, 60);
+        let looks = |bench: &mut Bench, number: u32| {
+            let day = day_of(number, len_ns);
+            let mut count = 0;
+            for now in (day.begin_ns + 1_000..day.end_ns).step_by(500) {
+                bench.rack.send(now, Phase::Day(day), &RULES, &mut bench.pool);
+                bench.light.receive(|_| count += 1);
+                bench.rack.deliver(now, &mut bench.pool, 64);
+            }
+            count
+        };
+        for number in 0..BARREN_MAX {
+            assert_eq!((looks(&mut bench, number), bench.rack.status().dropped_full), (0, 0));
+        }
+        assert_eq!(looks(&mut bench, BARREN_MAX), 3);
+        assert_eq!(bench.rack.status().dropped_full, 2);
+    }
+}
+
+#[test]
+fn guards_longer_than_days_drop_nothing() {
+    let mut bench = bench(1_000_000, 256);
+    bench.offer("10.77.2.8", 3, 1000);
+    for number in 0..2 * BARREN_MAX {
+        let rules = Rules { guard_ns: 100_000, ..RULES };
+        bench.keep(day(number, 2), 5_000, &rules);
+    }
+    assert_eq!((bench.rack.status().dropped_full, bench.rack.waiting()[2]), (0, 3 * 1066));
+    assert_eq!(bench.keep(day(99, 2), 500, &RULES).len(), 3, "once they are not");
+}
+
+/// Long packets leave in several frames: where none is free they make way for those whose frames will be.
+#[test]
+fn a_long_packet_holds_up_nobody_while_no_frame_is_free() {
+    let mut bench = bench(1_000_000, 256);
+    let gone = Box::new(crate::absent::Absent("up".to_owned()));
+    bench.rack.replace(UPLINK, gone, &mut bench.pool);
+    bench.pool = Pool::standalone(4).with_long(2);
+    for bytes in [&[7; 9000][..], &[8; 100]] {
+        let packet = bench.pool.fill(bytes).expect("a frame");
+        bench.rack.voqs.push(2, packet).expect("room");
+    }
+    let rules = Rules { ahead: 20_000, ..RULES };
+    let looks = |bench: &mut Bench, number: u32| {
+        let day = day(number, 2);
+        bench.rack.send(day.begin_ns, Phase::Day(day), &rules, &mut bench.pool);
+        let status = bench.rack.status();
+        (status.dropped_full, bench.rack.voqs.frames())
+    };
+    assert_eq!(looks(&mut bench, 0), (1, 1), "three are free, and six are needed");
+    assert_eq!(looks(&mut bench, 1), (1, 1), "who needs no other frame waits");
+    assert!(bench.pool.fill(&[7; 9000]).is_some() && bench.pool.fill(&[7; 9000]).is_some());
 }
 
 #[test]
