@@ -74,15 +74,9 @@ impl Opener<'_> {
         queue: u32,
         shared: Option<BorrowedFd<'_>>,
     ) -> Result<(), AfXdpError> {
-        let copy = match (self.options.zero_copy, self.native) {
-            (ZeroCopy::No, _) | (ZeroCopy::Auto, false) => libc::XDP_COPY,
-            (ZeroCopy::Auto, true) => 0,
-            (ZeroCopy::Yes, _) => libc::XDP_ZEROCOPY,
-        };
         let flags = match shared {
             Some(_) => libc::XDP_SHARED_UMEM,
-            None if self.long => copy | libc::XDP_USE_NEED_WAKEUP | libc::XDP_USE_SG,
-            None => copy | libc::XDP_USE_NEED_WAKEUP,
+            None => flags(self.options.zero_copy, self.native, self.long),
         };
         sys::bind(fd, self.index, queue, flags, shared).map_err(|error| {
             let interface = self.options.name.clone();
@@ -94,5 +88,34 @@ impl Opener<'_> {
                 _ => AfXdpError::system(format!("bind to queue {queue} of {interface}"), error),
             }
         })
+    }
+}
+
+/// How the first socket of a queue is bound. Zero-copy is for packets in one frame: kernels before 2026 put what has
+/// come of a longer one into the RX ring before they find the ring full, lose the rest, and the next packet would be
+/// taken for it. Where packets are copied the kernel counts the parts first (`__xsk_rcv`).
+fn flags(zero_copy: ZeroCopy, native: bool, long: bool) -> u16 {
+    let copy = match zero_copy {
+        ZeroCopy::Yes => libc::XDP_ZEROCOPY,
+        ZeroCopy::Auto if native && !long => 0,
+        ZeroCopy::Auto | ZeroCopy::No => libc::XDP_COPY,
+    };
+    let parts = if long { libc::XDP_USE_SG } else { 0 };
+    copy | libc::XDP_USE_NEED_WAKEUP | parts
+}
+
+#[cfg(test)]
+mod tests {
+    use libc::{XDP_COPY, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY};
+
+    use super::{ZeroCopy, flags};
+
+    #[test]
+    fn packets_in_several_frames_are_copied_unless_somebody_insists() {
+        let of = |zero_copy, long| flags(zero_copy, true, long) & !XDP_USE_NEED_WAKEUP;
+        assert_eq!([of(ZeroCopy::Auto, false), of(ZeroCopy::No, false)], [0, XDP_COPY]);
+        assert_eq!(of(ZeroCopy::Auto, true), XDP_COPY | XDP_USE_SG);
+        assert_eq!(of(ZeroCopy::Yes, true), XDP_ZEROCOPY | XDP_USE_SG);
+        assert_eq!(flags(ZeroCopy::Auto, false, false), XDP_COPY | XDP_USE_NEED_WAKEUP);
     }
 }
