@@ -17,7 +17,7 @@ use ebb_host::Doorbell;
 use ebb_host::netlink::{Address, Event, Link, Monitor, Requests};
 use ebb_host::wait::WaitSet;
 use ebb_ports::Port;
-use ebb_ports::afxdp::{AfXdpPort, Interface, KernelInjector, MTU_LONG, Umem};
+use ebb_ports::afxdp::{AfXdpPort, Interface, KernelInjector, Umem};
 use ipnet::IpNet;
 use tracing::{debug, info, warn};
 
@@ -43,11 +43,11 @@ pub(crate) struct Order {
 pub(crate) fn open_port(
     umem: &Arc<Umem>,
     name: &str,
-    rack: u8,
-    port: usize,
+    (rack, port): (u8, usize),
+    long: bool,
 ) -> Result<(Interface, AfXdpPort)> {
     let macs = if port == UPLINK { vec![rack_mac(rack)] } else { Vec::new() };
-    let (interface, opened) = open_interface(umem, name, &macs, false)?;
+    let (interface, opened) = open_interface(umem, name, &macs, (false, long))?;
     if let Some(most) = interface.mtu_served() {
         warn!(
             name,
@@ -83,9 +83,9 @@ impl Kept {
         Kept { link, own: own.to_vec(), prefixes: prefixes.to_vec() }
     }
 
-    /// The largest packet that it takes, bytes.
-    pub(crate) fn mtu(&self) -> u32 {
-        self.link.interface().map_or(0, |interface| interface.mtu().min(MTU_LONG))
+    /// Whether it has jumbo frames.
+    pub(crate) fn is_long(&self) -> bool {
+        self.link.interface().is_some_and(Interface::is_long)
     }
 
     /// The switch's addresses there, with the lengths of their networks.
@@ -122,6 +122,8 @@ pub(crate) struct Follower {
     addresses: BTreeSet<(u32, IpNet)>,
     own: BTreeSet<IpAddr>,
     umem: Arc<Umem>,
+    /// Whether there is memory for jumbo frames.
+    long: bool,
     orders: Sender<Order>,
     for_kernel: Receiver<ForKernel>,
     injector: Option<KernelInjector>,
@@ -155,7 +157,7 @@ impl Follower {
     /// When netlink is refused.
     pub(crate) fn new(
         racks: Vec<Followed>,
-        umem: &Arc<Umem>,
+        (umem, long): (&Arc<Umem>, bool),
         orders: Sender<Order>,
         (for_kernel, bell): (Receiver<ForKernel>, Doorbell),
     ) -> Result<Follower> {
@@ -174,6 +176,7 @@ impl Follower {
             addresses: BTreeSet::new(),
             own: BTreeSet::new(),
             umem: umem.clone(),
+            long,
             orders,
             for_kernel,
             injector: injector.ok(),
@@ -356,7 +359,7 @@ impl Follower {
     fn look(&mut self, rack: usize, port: usize) {
         let followed = &mut self.racks[rack];
         let (number, link) = (followed.number, &mut followed.ports[port].link);
-        let open = |name: &str| open_port(&self.umem, name, number, port);
+        let open = |name: &str| open_port(&self.umem, name, (number, port), self.long);
         let Some(to) = link.look(self.links.values(), open) else { return };
         _ = self.orders.send(Order { rack, port, to });
         self.links_changed = true;

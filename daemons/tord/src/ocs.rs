@@ -75,8 +75,8 @@ pub fn run(path: &Path) -> Result<()> {
 
 /// Opens a port: whatever rack frames are for, they are for it. Of many racks all that comes is: the XDP program
 /// knows 16 addresses.
-fn open_fibre(umem: &Arc<Umem>, name: &str) -> Result<(Interface, AfXdpPort)> {
-    let (mut interface, port) = open_interface(umem, name, &[], true)?;
+fn open_fibre(umem: &Arc<Umem>, name: &str, long: bool) -> Result<(Interface, AfXdpPort)> {
+    let (mut interface, port) = open_interface(umem, name, &[], (true, long))?;
     interface.set_every_mac().with_context(|| name.to_owned())?;
     Ok((interface, port))
 }
@@ -155,8 +155,10 @@ impl Emulator {
         let umem = Umem::new(region);
         let (mut interfaces, mut fibres) = (Vec::new(), Vec::new());
         let mut at = [None; RACKS_MAX];
+        let mut long = false;
         for port in &config.port {
-            let (interface, open) = open_fibre(&umem, &port.name)?;
+            let (interface, open) = open_fibre(&umem, &port.name, true)?;
+            long |= interface.is_long();
             interfaces.push(Reopened::new(interface));
             at[usize::from(port.rack)] = Some(fibres.len());
             fibres.push(Fibre {
@@ -166,6 +168,10 @@ impl Emulator {
                 out_free_ns: 0,
                 staged: Batch::new(),
             });
+        }
+        let mut pool = Pool::new(reserve);
+        if long {
+            pool = pool.with_long(config.port.len() as u32 * LONG_PER_PORT);
         }
         let name = &config.ocs.control;
         let control = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
@@ -179,7 +185,7 @@ impl Emulator {
             at,
             control,
             sealer: Sealer::new(keys, since_1970_ns()),
-            pool: Pool::new(reserve).with_long(config.port.len() as u32 * LONG_PER_PORT),
+            pool,
             rng: Seed(1).stream("card"),
             wait: WaitSet::new(),
             umem,
@@ -234,7 +240,7 @@ impl Emulator {
         }
         let Ok(links) = self.links.links() else { return };
         for (fibre, interface) in self.fibres.iter_mut().zip(&mut self.interfaces) {
-            let open = |name: &str| open_fibre(&self.umem, name);
+            let open = |name: &str| open_fibre(&self.umem, name, self.pool.has_long());
             let Some(port) = interface.look(links.iter(), open) else { continue };
             std::mem::replace(&mut fibre.port, port).close(&mut self.pool);
         }

@@ -20,19 +20,19 @@ pub(crate) const RING: u32 = 512;
 /// How often is looked whether interfaces are still those that are open.
 pub(crate) const LINKS_EVERY_NS: u64 = 300_000_000;
 
-/// An interface of AF_XDP with its only port.
+/// An interface of AF_XDP with its only port. `long`: packets of jumbo frames may come, if it has any.
 pub(crate) fn open_interface(
     umem: &Arc<Umem>,
     name: &str,
     macs: &[[u8; 6]],
-    stamp: bool,
+    (stamp, long): (bool, bool),
 ) -> Result<(Interface, AfXdpPort)> {
     let mut options = InterfaceOptions::new(name, 1, Form::Steer);
     options.ring_len = RING;
     options.stamp_all = stamp;
     // Nobody else forwards what comes here.
     options.ip_options = true;
-    options.long = true;
+    options.long = long;
     let mut interface = Interface::open(umem, &options)?;
     if !macs.is_empty() {
         interface.set_macs(macs).with_context(|| name.to_owned())?;

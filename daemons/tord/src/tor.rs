@@ -14,7 +14,7 @@ use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
 use ebb_host::{Doorbell, process};
 use ebb_ports::PacketSocket;
-use ebb_ports::afxdp::Umem;
+use ebb_ports::afxdp::{MTU_LONG, Umem};
 use tracing::{info, warn};
 
 use crate::addresses::rack_mac;
@@ -37,10 +37,11 @@ const FRAMES_PER_RACK: u32 = 8192;
 const LONG_PER_RACK: u32 = 2048;
 /// Sleep ends this long before something is due; from then on the thread looks again and again.
 const SPIN_NS: u64 = 60_000;
-/// A link header, and what is on the link besides.
-const LINK_LEN: u64 = 14 + crate::voq::FRAMING;
-/// Longest frame of ordinary links.
+/// What a frame of ordinary links takes of a link, bytes.
 const SHORT_LEN: u64 = 1_600;
+/// And one of links with jumbo frames: of the longest that there can be, for an interface may come back with a
+/// larger MTU.
+const LONG_LEN: u64 = MTU_LONG as u64 + 14 + crate::voq::FRAMING;
 /// How often sync frames are read.
 const CONTROL_EVERY_NS: u64 = 200_000;
 /// How often status is shown and signals are looked at.
@@ -116,8 +117,8 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
 
 struct Switch {
     rules: Rules,
-    /// Of what a frame takes of a link, bytes.
-    longest: u64,
+    /// There may be jumbo frames.
+    long: bool,
     realtime: bool,
     plan: Plan,
     racks: Vec<Rack>,
@@ -156,7 +157,6 @@ impl Switch {
         warn_of_strangers(&keys, "tor");
         let ports: u32 = config.rack.iter().map(|rack| 1 + rack.host.len() as u32).sum();
         let frames = ports * 4 * RING + config.rack.len() as u32 * FRAMES_PER_RACK + 4096;
-        let long = ports * LONG_PER_PORT + config.rack.len() as u32 * LONG_PER_RACK;
         let (region, reserve): (&'static Region, _) = Reserve::allocate(frames);
         let umem = Umem::new(region);
         let bell = Doorbell::new().context("cannot make an event descriptor")?;
@@ -168,10 +168,15 @@ impl Switch {
             racks.push(rack);
             followed.push(follows);
         }
-        let mtus = followed.iter().flat_map(|rack| &rack.ports).map(Kept::mtu);
-        let longest = (u64::from(mtus.max().unwrap_or(0)) + LINK_LEN).max(SHORT_LEN);
+        // Their memory is much, and there is none to be had later.
+        let long = followed.iter().flat_map(|rack| &rack.ports).any(Kept::is_long);
+        let mut pool = Pool::new(reserve);
+        if long {
+            pool = pool.with_long(ports * LONG_PER_PORT + racks.len() as u32 * LONG_PER_RACK);
+        }
         let (sender, orders) = channel();
-        let following = Follower::new(followed, &umem, sender, (for_kernel, bell))?.start()?;
+        let following =
+            Follower::new(followed, (&umem, long), sender, (for_kernel, bell))?.start()?;
         let name = &config.tor.control;
         let control = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
         let mut fds = vec![control.fd()];
@@ -179,14 +184,14 @@ impl Switch {
         let rotation_ns = (config.tor.rotation_ms * 1e6) as u64;
         let now = now_ns();
         Ok(Switch {
-            rules: rules(config, longest),
-            longest,
+            rules: rules(config, long),
+            long,
             realtime: config.tor.realtime,
             plan: Plan::new(config.tor.clock, rotation_ns),
             racks,
             control,
             sealer: Sealer::new(keys, since_1970_ns()),
-            pool: Pool::new(reserve).with_long(long),
+            pool,
             fds,
             wait: WaitSet::new(),
             orders,
@@ -411,7 +416,7 @@ impl Switch {
     fn reload(&mut self, path: &Path) -> Result<&'static str> {
         let config = TorConfig::load(path)?;
         exchange(config.keys()?, &mut self.sealer, &mut self.plan, "tor");
-        self.rules = rules(&config, self.longest);
+        self.rules = rules(&config, self.long);
         let (bytes, mark) = config.tor.queue_bytes();
         self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes, mark));
         self.reloads += 1;
@@ -424,9 +429,10 @@ impl Switch {
     }
 }
 
-/// `longest`: of what a frame takes of a link, bytes.
-fn rules(config: &TorConfig, longest: u64) -> Rules {
+/// `long`: there may be jumbo frames.
+fn rules(config: &TorConfig, long: bool) -> Rules {
     let tor = &config.tor;
+    let longest = if long { LONG_LEN } else { SHORT_LEN };
     Rules {
         tokens: tor.tokens,
         rate_bps: (tor.link_mbps * 1e6) as u64,
@@ -447,11 +453,11 @@ fn open_rack(
     bell: &Doorbell,
 ) -> Result<(Rack, Followed)> {
     let number = rack.number;
-    let (interface, uplink) = open_port(umem, &rack.uplink, number, UPLINK)?;
+    let (interface, uplink) = open_port(umem, &rack.uplink, (number, UPLINK), true)?;
     let mut ports = vec![Kept::new(interface, &[], &[])];
     let mut hosts: Vec<Box<dyn ebb_ports::Port>> = Vec::new();
     for (at, host) in rack.host.iter().enumerate() {
-        let (interface, port) = open_port(umem, &host.name, number, FIRST_HOST + at)?;
+        let (interface, port) = open_port(umem, &host.name, (number, FIRST_HOST + at), true)?;
         ports.push(Kept::new(interface, &host.own, &host.prefixes));
         hosts.push(Box::new(port));
     }
@@ -521,5 +527,20 @@ pub(crate) fn hear(control: &mut PacketSocket, plan: &mut Plan, keys: &Keys, now
         if heard.is_ok_and(|count| count < 64) {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TOR_EXAMPLE;
+
+    /// What may be handed over ahead of the light bounds the longest frame that is ever handed over.
+    #[test]
+    fn the_longest_frame_may_go_whatever_the_link_is_told() {
+        let mut config = TorConfig::parse("tor.toml", TOR_EXAMPLE).expect("an example");
+        (config.tor.ahead_us, config.tor.link_mbps) = (0.1, 100.0);
+        assert_eq!(rules(&config, false).ahead, 3_200);
+        assert!(rules(&config, true).ahead >= 2 * (9_216 + 14 + 24));
     }
 }

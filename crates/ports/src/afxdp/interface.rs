@@ -336,10 +336,15 @@ impl Interface {
         self.device.mtu
     }
 
+    /// Whether its workers get packets in several frames ([`InterfaceOptions::long`]).
+    pub fn is_long(&self) -> bool {
+        is_long(&self.options, &self.device)
+    }
+
     /// The largest IP packet that reaches a worker, in bytes, where the interface's MTU is larger:
     /// longer ones stay with the kernel.
     pub fn mtu_served(&self) -> Option<u32> {
-        let most = if is_long(&self.options, &self.device) { MTU_LONG } else { MTU_WHOLE };
+        let most = if self.is_long() { MTU_LONG } else { MTU_WHOLE };
         (self.device.mtu > most).then_some(most)
     }
 
