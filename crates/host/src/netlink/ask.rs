@@ -2,6 +2,8 @@
 
 use std::io;
 
+use zeroize::Zeroizing;
+
 use super::abi::{ACK, DONE, DUMP, DUMP_INTERRUPTED, ERROR, REQUEST};
 use super::frame::{Builder, Header, Messages};
 use super::socket::{Received, Socket, acknowledged};
@@ -15,8 +17,8 @@ pub(super) const ABSENT: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
 /// know the number. Elsewhere this is an error like others: something is there and cannot be read.
 pub(super) const UNNUMBERED: &[i32] = &[libc::EOPNOTSUPP, libc::EAFNOSUPPORT, libc::EINVAL];
 
-/// The messages of an answer: their kinds and bodies.
-pub(super) type Answer = Vec<(Header, Vec<u8>)>;
+/// The messages of an answer: their kinds and bodies, which are wiped, for there may be keys in them.
+pub(super) type Answer = Vec<(Header, Zeroizing<Vec<u8>>)>;
 
 /// A socket for requests of one protocol.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl Asker {
                 }
                 whole &= header.flags & DUMP_INTERRUPTED == 0;
                 if !matches!(header.kind, ERROR | DONE) {
-                    answer.push((header, body.to_vec()));
+                    answer.push((header, Zeroizing::new(body.to_vec())));
                     continue;
                 }
                 let (errno, message) = acknowledged(header, body);

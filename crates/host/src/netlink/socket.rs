@@ -187,6 +187,8 @@ impl Socket {
                     return Ok(Received::Bytes(len));
                 }
                 // The datagram was cut: it is lost as a whole, like an overrun.
+                // A buffer that grows leaves a copy behind.
+                self.wipe(usize::MAX);
                 self.buffer.resize(len.next_power_of_two(), 0);
                 return Ok(Received::Overrun);
             }

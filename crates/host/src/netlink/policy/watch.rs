@@ -323,8 +323,9 @@ impl Watch {
             let filters = self.filters_at(queueing.link, sending)?;
             let egress = strange || queueing.blocks.1 || queueing.shapes() || !filters.is_empty();
             if ingress || egress {
-                let plain = |(_, body): &(_, Vec<u8>)| traffic_control::is_plain_filter(body);
-                let looks_elsewhere = strange || queueing.blocks.1 || !filters.iter().all(plain);
+                let looks_elsewhere = strange
+                    || queueing.blocks.1
+                    || !filters.iter().all(|(_, body)| traffic_control::is_plain_filter(body));
                 let (link, kind) = (queueing.link, queueing.kind);
                 found.push(Discipline { link, kind, ingress, egress, looks_elsewhere });
             }
