@@ -21,6 +21,7 @@ mod rules;
 mod schedules;
 #[cfg(test)]
 mod tests;
+mod transforms;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

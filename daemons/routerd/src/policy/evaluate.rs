@@ -134,8 +134,7 @@ impl Judge<'_> {
     }
 
     fn transform(&mut self, policy: &Transform) {
-        let Transform { direction, from, to, blocks, templates, special, strange, told: _ } =
-            policy;
+        let Transform { direction, from, to, blocks, templates, special, strange, .. } = policy;
         let action = match (blocks, templates) {
             (true, _) => "block",
             (false, 0) => "allow",
@@ -143,7 +142,8 @@ impl Judge<'_> {
         };
         let more = if *strange { STRANGE } else { "" };
         let object = || format!("dir {direction} src {from} dst {to} {action}{more}");
-        if !*strange && (*special || action == "allow") {
+        let is_of_no_effect = action == "allow" && !policy.goes_before_tunnels;
+        if !*strange && (*special || is_of_no_effect) {
             let words = || (object(), "no forwarded packets".to_owned());
             return self.note(Mechanism::Xfrm, PolicyEffect::None, words);
         }

@@ -17,7 +17,7 @@ use ipnet::IpNet;
 use tracing::warn;
 
 use super::objects::say;
-use super::{Facts, Mechanism, RouterInterface, Verdict, evaluate};
+use super::{Facts, Mechanism, RouterInterface, Verdict, evaluate, transforms};
 use crate::rib::{Nowhere, Rib};
 use crate::status::PolicyObject;
 
@@ -273,7 +273,9 @@ impl<W: Policies> Following<W> {
                 watch.switches().map(|switches| facts.switches = switches)
             }
             Source::Transforms => watch.transforms().map(|mut found| {
-                found.policies.retain(|policy| !(policy.told && self.leaves_out_tunnels));
+                if self.leaves_out_tunnels {
+                    found.policies = transforms::of_the_kernel(found.policies);
+                }
                 facts.transforms = found;
             }),
             Source::Netfilter => watch.chains().map(|(chains, ruleset)| {

@@ -211,7 +211,9 @@ fn transforms_concern_their_selectors() {
             templates: 1,
             special: false,
             strange: false,
+            priority: 0,
             told: false,
+            goes_before_tunnels: false,
         };
         change(&mut transform);
         let mut facts = plain();
@@ -225,6 +227,10 @@ fn transforms_concern_their_selectors() {
     let nothing = |_: u8, _: &mut KernelPolicy| ();
     assert_left(&with("10.1.0.0/16", "0.0.0.0/0", &|t| t.templates = 0), nothing);
     assert_left(&with("0.0.0.0/0", "0.0.0.0/0", &|t| t.special = true), nothing);
+    let exception = |t: &mut Transform| (t.templates, t.goes_before_tunnels) = (0, true);
+    assert_left(&with("10.1.0.0/16", "0.0.0.0/0", &exception), |_, p| {
+        p.leave_prefix(Side::Source, "10.1.0.0".parse().unwrap(), 16, reason);
+    });
     let mut facts = plain();
     facts.transforms.blocks_by_default = true;
     assert_left(&facts, |_, p| {
@@ -343,8 +349,18 @@ fn nobody_sends_from_the_hosts_own_networks() {
 
 fn transform(from: IpNet) -> Transform {
     let to = net("101.0.0.0/8");
-    let (blocks, templates, special, strange) = (true, 0, false, false);
-    Transform { direction: "fwd", from, to, blocks, templates, special, strange, told: false }
+    Transform {
+        direction: "fwd",
+        from,
+        to,
+        blocks: true,
+        templates: 0,
+        special: false,
+        strange: false,
+        priority: 0,
+        told: false,
+        goes_before_tunnels: false,
+    }
 }
 
 #[test]

@@ -114,8 +114,12 @@ pub struct Transform {
     pub special: bool,
     /// Has parts that are not known here: it may do anything to the packets it concerns.
     pub strange: bool,
+    /// The least goes first.
+    pub priority: u32,
     /// Is a tunnel, or allows, as [`crate::netlink::xfrm::Tunnels`] tells.
     pub told: bool,
+    /// Allows what a tunnel would take that somebody else carries; never as it is read.
+    pub goes_before_tunnels: bool,
 }
 
 /// All IPsec policies.

@@ -44,7 +44,9 @@ pub(super) fn policy(body: &[u8]) -> Parsed<Option<Transform>> {
         templates: 0,
         special: false,
         strange: !matches!(info[161], ALLOW | BLOCK),
+        priority: u32_of(&info[152..])?,
         told: is_told(body),
+        goes_before_tunnels: false,
     };
     attributes(rest, |kind, value| {
         match kind {
