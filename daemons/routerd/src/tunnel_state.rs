@@ -4,25 +4,30 @@
 //! them is, in runs ([`ebb_apps::esp::Used`]): whatever kills the router or the machine, none is used again. A thread
 //! claims the next run when half of one is used, and writes down what has come.
 
+mod store;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::fd::RawFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_apps::esp::{Bell, Claim, Direction, Esp, Keyed, Outbound, Start, Tunnel, Used};
+use ebb_apps::esp::{Bell, Claim, Direction, Esp, Inbound, Keyed, Outbound, Start, Tunnel, Used};
 use ebb_graph::Reserve;
-use ebb_host::netlink::xfrm;
+use ebb_host::netlink::{self, xfrm};
 use ebb_host::wait::WaitSet;
-use ebb_host::{Doorbell, clock, journal};
+use ebb_host::{Doorbell, clock};
+use ebb_units::Time;
 use tracing::warn;
 
 use crate::kernel_tunnels;
+use store::Store;
 
 /// Numbers in a run: a tenth of a second at a million packets a second is left when the next is claimed. A router that
 /// ends gives the rest of one up; 2^32 numbers are enough for 16,000 times.
@@ -31,123 +36,10 @@ const RUN: u64 = 1 << 18;
 const FIRST: u64 = 1 << 10;
 /// How often what has come is written down.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How long what is known of a key outlasts the kernel's last tunnel that has it: one may be put back.
+const GONE: Duration = Duration::from_secs(60);
 /// 2025 in seconds since 1970: a clock that is before was never set.
 const CLOCK_S_MIN: u64 = 1_735_689_600;
-
-/// The files.
-#[derive(Debug)]
-pub struct Store {
-    directory: PathBuf,
-    /// Locked while a file is read and replaced: an old and a new program claim in turn.
-    lock: File,
-}
-
-impl Store {
-    /// Makes the directory if it is not there.
-    ///
-    /// # Errors
-    /// When it cannot be written, or can be by others.
-    pub fn open(directory: &Path) -> io::Result<Store> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        journal::trusted_directory(directory)?;
-        let mut options = File::options();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let lock = options.open(directory.join("esp.lock"))?;
-        Ok(Store { directory: directory.to_owned(), lock })
-    }
-
-    /// Claims `count` numbers of a key, those behind `of` if nobody has claimed since; on the disk before it returns.
-    ///
-    /// # Errors
-    /// When the file cannot be read, understood or written, or no numbers are left.
-    pub fn claim(
-        &self,
-        key: &str,
-        of: Option<&Claim>,
-        count: u64,
-        now: Duration,
-    ) -> io::Result<Claim> {
-        self.change(&format!("esp-{key}-out"), |[numbers, ivs]| {
-            let mut used = Used { numbers, ivs };
-            let claim = match of {
-                Some(of) => used.claim_more(of, count, now),
-                None => used.claim(count, now),
-            };
-            let claim =
-                claim.ok_or_else(|| io::Error::other("all numbers are used: make a new key"))?;
-            Ok((claim, [used.numbers, used.ivs]))
-        })
-    }
-
-    /// Writes down that numbers up to `top` have come; the highest that ever was.
-    ///
-    /// # Errors
-    /// As [`Store::claim`].
-    pub fn saw(&self, key: &str, top: u64) -> io::Result<u64> {
-        self.change(&format!("esp-{key}-in"), |[seen, _]| Ok((seen.max(top), [seen.max(top), 0])))
-    }
-
-    /// Nobody has the key any more.
-    fn forget(&self, key: &str) {
-        for direction in ["out", "in"] {
-            _ = fs::remove_file(self.directory.join(format!("esp-{key}-{direction}")));
-        }
-    }
-
-    /// Replaces the two numbers of a file, whole or not at all.
-    fn change<T>(
-        &self,
-        name: &str,
-        change: impl FnOnce([u64; 2]) -> io::Result<(T, [u64; 2])>,
-    ) -> io::Result<T> {
-        self.lock.lock()?;
-        let changed = self.change_locked(&self.directory.join(name), change);
-        self.lock.unlock()?;
-        changed
-    }
-
-    fn change_locked<T>(
-        &self,
-        path: &Path,
-        change: impl FnOnce([u64; 2]) -> io::Result<(T, [u64; 2])>,
-    ) -> io::Result<T> {
-        let known = match fs::read_to_string(path) {
-            Ok(text) => parse(&text).ok_or_else(|| damaged(path))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => [0, 0],
-            Err(error) => return Err(error),
-        };
-        let (value, next) = change(known)?;
-        if next == known {
-            return Ok(value);
-        }
-        let beside = path.with_extension("new");
-        // What a write left behind that was cut off. Nothing is written through a link.
-        _ = fs::remove_file(&beside);
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(render(next).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        File::open(&self.directory)?.sync_all()?;
-        Ok(value)
-    }
-}
-
-fn damaged(path: &Path) -> io::Error {
-    let text = format!("{} is damaged: make new keys for its tunnel and remove it", path.display());
-    io::Error::new(io::ErrorKind::InvalidData, text)
-}
-
-/// Both numbers twice: a file that a disk has damaged is not believed.
-fn render([one, other]: [u64; 2]) -> String {
-    format!("ebb-esp 1 {one} {other} {one} {other}\n")
-}
-
-fn parse(text: &str) -> Option<[u64; 2]> {
-    let mut words = text.strip_prefix("ebb-esp 1 ")?.strip_suffix('\n')?.split(' ');
-    let mut next = || words.next()?.parse::<u64>().ok();
-    let numbers = [next()?, next()?];
-    (render(numbers) == text).then_some(numbers)
-}
 
 /// Whether all tunnels have been at work before, with the keys that they have now.
 pub fn has_begun(esp: &crate::config::Esp) -> bool {
@@ -166,13 +58,70 @@ pub struct Remembered {
     kernel: Option<Mutex<Kernel>>,
 }
 
+/// What tells the kernel's tunnels: [`xfrm::Tunnels`].
+trait Source: Send {
+    fn fd(&self) -> RawFd;
+    fn changed(&mut self) -> netlink::Result<bool>;
+    fn read(&mut self) -> netlink::Result<xfrm::State>;
+}
+
+impl Source for xfrm::Tunnels {
+    fn fd(&self) -> RawFd {
+        self.fd()
+    }
+    fn changed(&mut self) -> netlink::Result<bool> {
+        self.changed()
+    }
+    fn read(&mut self) -> netlink::Result<xfrm::State> {
+        self.read()
+    }
+}
+
 /// Tunnels of the kernel's, which are followed.
 struct Kernel {
-    tunnels: xfrm::Tunnels,
+    tunnels: Box<dyn Source>,
+    /// They are to be read: they have changed since they were read, or that has failed.
+    stale: bool,
     /// Names of their keys.
     known: BTreeSet<String>,
+    /// Names of keys that they had, and when those were seen to be gone.
+    gone: BTreeMap<String, Time>,
     /// Rung when they have changed.
     changed: Arc<Doorbell>,
+}
+
+impl Kernel {
+    fn of(tunnels: impl Source + 'static, changed: Arc<Doorbell>) -> Kernel {
+        let (known, gone) = (BTreeSet::new(), BTreeMap::new());
+        Kernel { tunnels: Box::new(tunnels), stale: true, known, gone, changed }
+    }
+}
+
+/// What keeps tunnels from going on.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Kernel(#[from] netlink::Error),
+    #[error(transparent)]
+    Store(#[from] io::Error),
+}
+
+/// The first of each kind.
+#[derive(Debug, Default)]
+struct Troubles {
+    kernel: Option<String>,
+    store: Option<String>,
+}
+
+impl Troubles {
+    fn note(&mut self, outcome: std::result::Result<(), Trouble>) {
+        let Err(trouble) = outcome else { return };
+        let text = trouble.to_string();
+        match trouble {
+            Trouble::Kernel(_) => self.kernel.get_or_insert(text),
+            Trouble::Store(_) => self.store.get_or_insert(text),
+        };
+    }
 }
 
 /// Makes the tunnels for so many workers, each where its keys were left; with those of the kernel, if there is somebody
@@ -214,11 +163,14 @@ pub fn make(
     let follow = |changed| -> Result<Mutex<Kernel>> {
         let tunnels = xfrm::Tunnels::open()
             .context("esp.kernel: cannot follow the kernel's IPsec state (CONFIG_XFRM_USER)")?;
-        Ok(Mutex::new(Kernel { tunnels, known: BTreeSet::new(), changed }))
+        Ok(Mutex::new(Kernel::of(tunnels, changed)))
     };
     let kernel = kernel.map(follow).transpose()?;
     let remembered = Remembered { esp, store, bell, kernel };
-    remembered.read_kernel().context("esp.kernel")?;
+    if let Some(kernel) = &remembered.kernel {
+        let mut kernel = kernel.lock().expect("tunnels");
+        remembered.read_kernel(&mut kernel, FIRST, clock::monotonic()).context("esp.kernel")?;
+    }
     Ok(remembered)
 }
 
@@ -263,28 +215,13 @@ impl Remembered {
 
     fn run(&self, stop: &AtomicBool, tell: impl Fn(String)) {
         let mut seen = BTreeMap::new();
-        let mut failed = false;
+        let mut failed = Troubles::default();
         let mut wait_set = WaitSet::new();
         loop {
             let ends = stop.load(Ordering::SeqCst);
-            match self.turn(&mut seen) {
-                Ok(()) if failed => {
-                    tell("esp: numbers are written down again".to_owned());
-                    failed = false;
-                }
-                Ok(()) => {}
-                Err(error) if !failed => {
-                    let directory = self.store.directory.display();
-                    let text = format!(
-                        "esp: cannot write down in {directory} which numbers are used: tunnels stop when \
-                         theirs are: {error}"
-                    );
-                    warn!(code = "EBB-R120", "{text}");
-                    tell(text);
-                    failed = true;
-                }
-                Err(_) => {}
-            }
+            let troubles = self.turn(&mut seen, clock::monotonic());
+            self.say(&failed, &troubles, &tell);
+            failed = troubles;
             if ends {
                 return;
             }
@@ -297,54 +234,111 @@ impl Remembered {
         }
     }
 
-    fn turn(&self, seen: &mut BTreeMap<String, u64>) -> io::Result<()> {
-        let mut outcome = self.follow_kernel();
+    /// Tells what fails and did not `before`, and what no longer does.
+    fn say(&self, before: &Troubles, now: &Troubles, tell: &impl Fn(String)) {
+        match (&before.store, &now.store) {
+            (None, Some(error)) => {
+                let directory = self.store.directory.display();
+                let text = format!(
+                    "esp: cannot write down in {directory} which numbers are used: tunnels stop when \
+                     theirs are: {error}"
+                );
+                warn!(code = "EBB-R120", "{text}");
+                tell(text);
+            }
+            (Some(_), None) => tell("esp: numbers are written down again".to_owned()),
+            _ => {}
+        }
+        match (&before.kernel, &now.kernel) {
+            (None, Some(error)) => {
+                let text = format!(
+                    "esp: cannot read the kernel's tunnels, and goes on with those of before: {error}"
+                );
+                warn!(code = "EBB-R121", "{text}");
+                tell(text);
+            }
+            (Some(_), None) => tell("esp: the kernel's tunnels are read again".to_owned()),
+            _ => {}
+        }
+    }
+
+    fn turn(&self, seen: &mut BTreeMap<String, u64>, now: Time) -> Troubles {
+        let mut troubles = Troubles::default();
+        // Numbers do not wait for what fails before.
+        troubles.note(self.follow_kernel(now));
         for out in self.esp.sealing() {
             let (claim, taken) = out.numbers();
             if claim.count - taken <= RUN / 2 {
-                outcome = outcome.and(self.claim(&out));
+                troubles.note(self.claim(&out).map_err(Trouble::from));
             }
         }
-        // Numbers do not wait for this.
-        outcome.and(self.remember(seen))
+        troubles.note(self.remember(seen).map_err(Trouble::from));
+        troubles
     }
 
     /// Takes over what the kernel's tunnels have become.
-    fn follow_kernel(&self) -> io::Result<()> {
-        let Some(kernel) = &self.kernel else { return Ok(()) };
-        let changed = kernel.lock().expect("tunnels").tunnels.changed();
-        if !changed.map_err(io::Error::other)? {
-            return Ok(());
-        }
-        self.read_kernel()
-    }
-
-    /// The kernel's tunnels are as they are there, each key where it was left.
-    fn read_kernel(&self) -> io::Result<()> {
+    fn follow_kernel(&self, now: Time) -> std::result::Result<(), Trouble> {
         let Some(kernel) = &self.kernel else { return Ok(()) };
         let mut kernel = kernel.lock().expect("tunnels");
-        let state = kernel.tunnels.read().map_err(io::Error::other)?;
+        let heard = kernel.tunnels.changed();
+        // What cannot be heard may have been said.
+        kernel.stale |= *heard.as_ref().unwrap_or(&true);
+        let read = if kernel.stale { self.read_kernel(&mut kernel, RUN, now) } else { Ok(()) };
+        // Whose keys are gone, nobody uses any more.
+        let Kernel { gone, .. } = &mut *kernel;
+        gone.retain(|name, since| {
+            let is_over = now >= *since + GONE;
+            if is_over {
+                self.store.forget(name);
+            }
+            !is_over
+        });
+        read.and(heard.map(|_| ()).map_err(Trouble::from))
+    }
+
+    /// The kernel's tunnels are as they are there, each key where it was left; new ones have `count` numbers.
+    fn read_kernel(
+        &self,
+        kernel: &mut Kernel,
+        count: u64,
+        now: Time,
+    ) -> std::result::Result<(), Trouble> {
+        kernel.stale = true;
+        let state = kernel.tunnels.read()?;
         let (peers, selectors) = kernel_tunnels::peers(&state);
         let mut outcome = Ok(());
         let mut start = |keyed: &Keyed, direction: Direction| {
             let name = keyed.key.name();
             let (now, nothing) = (clock::since_1970(), Used::default());
             let started = match direction {
-                Direction::Out => self.store.claim(&name, None, FIRST, now).map(|claim| (claim, 0)),
+                Direction::Out => {
+                    let claim = self.store.claim_behind(&name, keyed.used, count, now);
+                    claim.map(|claim| (claim, 0))
+                }
                 Direction::In => {
-                    self.store.saw(&name, 0).map(|seen| (Claim { behind: nothing, count: 0 }, seen))
+                    let seen = self.store.saw(&name, keyed.used);
+                    seen.map(|seen| (Claim { behind: nothing, count: 0 }, seen))
                 }
             };
             let (claim, seen) = started.map_err(|error| outcome = Err(error)).ok()?;
             Some(Start { claim, seen })
         };
+        let before = self.esp.opening();
         self.esp.replace(&peers, &selectors, &mut start);
         let known = kernel_tunnels::names(&state);
-        // Whose keys are gone, nobody uses any more.
-        kernel.known.difference(&known).for_each(|gone| self.store.forget(gone));
+        // A key that is put back goes on behind all that has come.
+        let after = self.esp.opening();
+        let is_gone = |into: &&Arc<Inbound>| !after.iter().any(|one| Arc::ptr_eq(one, into));
+        for into in before.iter().filter(is_gone) {
+            outcome = outcome.and(self.store.saw(into.name(), into.seen()).map(|_| ()));
+        }
+        let gone = kernel.known.difference(&known).map(|name| (name.clone(), now));
+        kernel.gone.extend(gone);
+        kernel.gone.retain(|name, _| !known.contains(name));
         kernel.known = known;
         kernel.changed.ring();
-        outcome
+        kernel.stale = outcome.is_err();
+        Ok(outcome?)
     }
 
     /// Writes down what has come, beyond what is on record.
@@ -399,131 +393,6 @@ impl Drop for Keeper {
         self.remembered.bell.ring();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn place(name: &str) -> PathBuf {
-        let place = std::env::temp_dir().join(format!("ebb-esp-{}-{name}", std::process::id()));
-        _ = fs::remove_dir_all(&place);
-        place
-    }
-
-    #[test]
-    fn what_is_not_what_was_written_is_refused() {
-        let place = place("damaged");
-        let store = Store::open(&place).expect("a store");
-        store.claim("a", None, 5, Duration::from_nanos(9)).expect("numbers");
-        let file = place.join("esp-a-out");
-        let text = fs::read_to_string(&file).expect("a file");
-        assert_eq!(text, "ebb-esp 1 5 14 5 14\n");
-        for cut in 0..text.len() {
-            fs::write(&file, &text[..cut]).expect("written");
-            let refusal = store.claim("a", None, 5, Duration::ZERO).expect_err("it is damaged");
-            assert!(refusal.to_string().contains("make new keys"), "{refusal}");
-        }
-        fs::write(&file, text.replace(" 14 5", " 15 5")).expect("written");
-        assert!(store.claim("a", None, 5, Duration::ZERO).is_err());
-        fs::write(&file, text).expect("written");
-        assert!(store.claim("a", None, 5, Duration::ZERO).is_ok());
-        assert_eq!((store.saw("a", 7).ok(), store.saw("a", 3).ok()), (Some(7), Some(7)));
-        fs::remove_dir_all(&place).expect("removed");
-    }
-
-    #[test]
-    fn a_directory_that_others_may_write_is_refused() {
-        let place = place("open");
-        drop(Store::open(&place).expect("a store"));
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-        fs::set_permissions(&place, mode).expect("permissions");
-        let refusal = Store::open(&place).expect_err("anybody may write");
-        assert!(refusal.to_string().contains("writable by other users"), "{refusal}");
-        fs::remove_dir_all(&place).expect("removed");
-    }
-
-    #[test]
-    fn where_nothing_can_be_written_nothing_is_claimed() {
-        let place = place("unwritable");
-        fs::write(&place, "a file").expect("written");
-        assert!(Store::open(&place).is_err());
-        fs::remove_file(&place).expect("removed");
-        let store = Store::open(&place).expect("a store");
-        store.claim("a", None, 5, Duration::ZERO).expect("numbers");
-        // As a full disk has it: the file that is to take the other's place cannot be made.
-        fs::create_dir(place.join("esp-a-out.new")).expect("a directory");
-        assert!(store.claim("a", None, 5, Duration::ZERO).is_err());
-        fs::remove_dir_all(&place).expect("removed");
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Start,
-        Kill(prop::sample::Index),
-        More(prop::sample::Index),
-        /// Killed while it writes: beside the file, or before its claim is used.
-        Torn(Vec<u8>),
-        Clock(u64),
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
-        /// Whatever starts, is killed, also while it writes, and wherever the clock is set: of two claims none has a
-        /// number or an IV of the other.
-        #[test]
-        fn no_nonce_is_claimed_twice(steps in prop::collection::vec(prop_oneof![
-            Just(Step::Start),
-            any::<prop::sample::Index>().prop_map(Step::Kill),
-            any::<prop::sample::Index>().prop_map(Step::More),
-            prop::collection::vec(any::<u8>(), 0..30).prop_map(Step::Torn),
-            (0u64..300).prop_map(Step::Clock),
-        ], 1..40)) {
-            let place = place("property");
-            let mut now = Duration::ZERO;
-            let mut alive: Vec<(Store, Claim)> = Vec::new();
-            let (mut numbers, mut ivs) = (BTreeSet::new(), BTreeSet::new());
-            for step in steps {
-                let (claim, before) = match step {
-                    Step::Start => {
-                        let store = Store::open(&place).expect("a store");
-                        let claim = store.claim("k", None, 10, now).expect("numbers");
-                        alive.push((store, claim));
-                        (claim, 0)
-                    }
-                    Step::More(which) if !alive.is_empty() => {
-                        let at = which.index(alive.len());
-                        let (store, held) = &mut alive[at];
-                        let old = std::mem::replace(held, store.claim("k", Some(held), 10, now).expect("numbers"));
-                        (*held, if held.behind == old.behind { old.count } else { 0 })
-                    }
-                    Step::Kill(which) if !alive.is_empty() => {
-                        alive.swap_remove(which.index(alive.len()));
-                        continue;
-                    }
-                    Step::Torn(bytes) => {
-                        let store = Store::open(&place).expect("a store");
-                        store.claim("k", None, 10, now).expect("numbers");
-                        fs::write(place.join("esp-k-out.new"), bytes).expect("written");
-                        continue;
-                    }
-                    Step::Clock(nanos) => {
-                        now = Duration::from_nanos(nanos);
-                        continue;
-                    }
-                    _ => continue,
-                };
-                for offset in before + 1..=claim.count {
-                    prop_assert!(numbers.insert(claim.behind.numbers + offset), "{claim:?}");
-                    prop_assert!(ivs.insert(claim.behind.ivs + offset), "{claim:?}");
-                }
-            }
-            fs::remove_dir_all(&place).ok();
         }
     }
 }

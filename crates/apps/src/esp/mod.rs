@@ -94,6 +94,8 @@ pub struct Keyed {
     pub key: Key,
     /// Whether sequence numbers have 64 bits.
     pub extended: bool,
+    /// Numbers up to this one were used, or have come, before anything was sealed or opened here.
+    pub used: u64,
 }
 
 /// A peer whose associations come and go.
@@ -150,6 +152,10 @@ impl Pair {
 struct Shared {
     policy: Policy,
     pairs: Vec<Pair>,
+    /// How many of them stay; keys of the others are exchanged outside, and more associations may be there than ours.
+    fixed: usize,
+    /// Whether there may be such others.
+    follows: bool,
     /// With their tunnels, by index.
     into: Vec<(Arc<Inbound>, usize)>,
     locals: Vec<IpAddr>,
@@ -212,6 +218,7 @@ impl Esp {
             algorithm: tunnel.algorithm,
             key: key.again(),
             extended: tunnel.extended_sequence,
+            used: 0,
         };
         let pair = |(tunnel, start): (&Tunnel, &Start)| {
             let Tunnel { local, remote, udp, df, .. } = *tunnel;
@@ -226,6 +233,8 @@ impl Esp {
         let fixed = Shared {
             policy: Policy::new(tunnels),
             pairs: tunnels.iter().zip(starts).map(pair).collect(),
+            fixed: tunnels.len(),
+            follows: false,
             into: tunnels.iter().enumerate().map(into).collect(),
             locals: Vec::new(),
             in_udp: false,
@@ -249,7 +258,8 @@ impl Esp {
         let old = self.shared.load_full();
         let (sealing, opening) = (self.sealing(), self.opening());
         let mut next = self.fixed.clone();
-        let first = next.pairs.len();
+        next.follows = true;
+        let first = next.fixed;
         let own: Vec<IpAddr> = peers.iter().map(|peer| peer.outer.local).collect();
         next.policy = self.fixed.policy.and(selectors, first, &own);
         for (number, peer) in peers.iter().enumerate() {

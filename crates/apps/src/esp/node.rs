@@ -117,9 +117,10 @@ impl Pass<'_> {
         self.outbound(packet, &seen, now).unwrap_or(Step::Pass)
     }
 
-    /// Whether it comes from a peer's end to the tunnel's own, as what exchanges keys does.
+    /// Whether it comes from a peer's end to the tunnel's own, as what exchanges keys does. For tunnels with fixed keys
+    /// nobody does; for others, the kernel's policies say what may come to it in clear.
     fn is_between_ends(&self, ends: Ends) -> bool {
-        self.shared.pairs.iter().any(|pair| {
+        self.shared.pairs[self.shared.fixed..].iter().any(|pair| {
             let outer = &pair.outer;
             (bits(outer.remote), bits(outer.local)) == (ends.source, ends.destination)
                 && outer.local.is_ipv4() == ends.is_v4
@@ -350,6 +351,10 @@ impl Pass<'_> {
         let spi = u32::from_be_bytes([spi[0], spi[1], spi[2], spi[3]]);
         let into = &self.shared.into;
         let Ok(found) = into.binary_search_by_key(&spi, |(one, _)| one.spi) else {
+            // The kernel has more associations than those that are followed.
+            if self.shared.follows {
+                return out.push(0, packet);
+            }
             return self.drop(packet, Counted::UnknownSpi, out);
         };
         let (association, tunnel) = &into[found];

@@ -63,7 +63,7 @@ const ON_LINK: [&str; 5] =
     ["169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32", "fe80::/10", "ff00::/8"];
 
 /// Parts of a remote prefix whose packets stay outside the tunnel: its own prefixes, as far as they are longer, those
-/// that are to stay, the `ends` of all tunnels, where keys are exchanged, and what never leaves its link.
+/// that are to stay, the `ends` of tunnels, where keys are exchanged, and what never leaves its link.
 pub fn outside(remote: &IpNet, local: &[IpNet], clear: &[IpNet], ends: &[IpAddr]) -> Vec<IpNet> {
     let is_longer = |net: &IpNet| net.prefix_len() > remote.prefix_len();
     let on_link = ON_LINK.iter().map(|text| text.parse().expect("a prefix"));
@@ -79,13 +79,18 @@ pub(super) struct Policy(Vec<Rule>);
 impl Policy {
     pub(super) fn new(tunnels: &[Tunnel]) -> Policy {
         let mut rules: Vec<(u8, Rule)> = Vec::new();
-        let ends: Vec<IpAddr> =
-            tunnels.iter().flat_map(|tunnel| [tunnel.local, tunnel.remote]).collect();
+        let own = tunnels.iter().map(|tunnel| tunnel.local);
+        // Who is behind a default route has no other way to exchange keys. A peer's address that a prefix of the
+        // network behind it holds is meant to be reached through the tunnel.
+        let own: Vec<IpAddr> = own.collect();
+        let peers = tunnels.iter().map(|tunnel| tunnel.remote);
+        let all: Vec<IpAddr> = own.iter().copied().chain(peers).collect();
         for (number, tunnel) in tunnels.iter().enumerate() {
             let local: Vec<Prefix> =
                 tunnel.local_prefixes.iter().copied().map(Prefix::new).collect();
             rules.extend(tunnel.remote_prefixes.iter().map(|net| {
-                let outside = outside(net, &tunnel.local_prefixes, &tunnel.clear_prefixes, &ends);
+                let ends = if net.prefix_len() == 0 { &all } else { &own };
+                let outside = outside(net, &tunnel.local_prefixes, &tunnel.clear_prefixes, ends);
                 let rule = Rule {
                     remote: Prefix::new(*net),
                     local: local.clone(),

@@ -16,6 +16,7 @@ fn tunnels_come_and_go() {
         algorithm: PLAIN.algorithm,
         key: key(PLAIN.algorithm, byte),
         extended: false,
+        used: 0,
     };
     let peer = |is_near: bool, out: Option<(u32, &str)>, into: &[(u32, &str)]| {
         let (local, remote) = if is_near { (NEAR, FAR) } else { (FAR, NEAR) };

@@ -6,9 +6,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::RawFd;
+use std::sync::Once;
 
 use ipnet::IpNet;
-use zeroize::{Zeroize as _, Zeroizing};
+use tracing::warn;
+use zeroize::Zeroizing;
 
 use super::abi::{AF_INET, AF_INET6};
 use super::ask::{ABSENT, Asker};
@@ -59,12 +61,21 @@ pub struct Association {
     pub udp: bool,
     /// When it was made, in seconds since 1970.
     pub added_s: u64,
+    /// The last number that the kernel has encrypted with.
+    pub sent: u64,
+    /// The highest number that has come to the kernel.
+    pub seen: u64,
 }
 
 /// Bytes that are wiped, and never shown.
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
+    /// Of these bytes, which are wiped with it.
+    pub fn new(bytes: Vec<u8>) -> Secret {
+        Secret(Zeroizing::new(bytes))
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -99,14 +110,27 @@ pub struct Policy {
     pub priority: u32,
     /// Of one priority, the least goes first.
     pub index: u32,
-    /// The tunnel: own end, the peer's, and by what its associations are asked for. None: they leave as they are.
-    pub tunnel: Option<(IpAddr, IpAddr, u32)>,
+    /// What associations it asks for. None: they leave as they are.
+    pub tunnel: Option<Template>,
+}
+
+/// The associations that a policy asks for (`struct xfrm_user_tmpl`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Own end.
+    pub local: IpAddr,
+    /// The peer's.
+    pub remote: IpAddr,
+    /// [`Association::reqid`].
+    pub reqid: u32,
+    /// Index of the one with which packets leave; 0: any.
+    pub spi: u32,
 }
 
 /// All of it.
 #[derive(Debug, Default)]
 pub struct State {
-    /// In the kernel's order.
+    /// In the kernel's order: the newest first.
     pub associations: Vec<Association>,
     /// In the kernel's order.
     pub policies: Vec<Policy>,
@@ -168,9 +192,8 @@ impl Tunnels {
         }
         let bodies = self.ask.dump("IPsec associations", ABSENT, (GET_ASSOCIATION, &[]));
         self.ask.wipe();
-        for (_, mut body) in bodies? {
+        for (_, body) in bodies? {
             state.associations.extend(association(&body).ok().flatten());
-            body.zeroize();
         }
         Ok(state)
     }
@@ -230,8 +253,12 @@ fn way(body: &[u8]) -> Parsed<Option<(u8, Policy)>> {
                 for one in templates {
                     told &= one[20] == PROTO_ESP && one[48] == MODE_TUNNEL;
                     let family = u16_of(&one[24..])?;
-                    let own = address(family, &one[28..44])?;
-                    tunnels.push((own, address(family, &one[..16])?, u32_of(&one[44..])?));
+                    tunnels.push(Template {
+                        local: address(family, &one[28..44])?,
+                        remote: address(family, &one[..16])?,
+                        reqid: u32_of(&one[44..])?,
+                        spi: u32::from_be_bytes(*one[16..].first_chunk().expect("longer")),
+                    });
                 }
             }
             // A mark, an interface: 0 tells nothing. A security context.
@@ -256,6 +283,7 @@ fn association(body: &[u8]) -> Parsed<Option<Association>> {
     }
     let mut told = true;
     let (mut aead, mut crypt, mut code, mut udp) = (None, None, None, false);
+    let (mut sent, mut seen) = (0, 0);
     attributes(rest, |kind, value| {
         match kind {
             18 => aead = Some(algorithm(value, 2)?),
@@ -266,6 +294,12 @@ fn association(body: &[u8]) -> Parsed<Option<Association>> {
                 udp = true;
                 told &= u16_of(value)? == IN_UDP
                     && value.get(2..6).is_some_and(|ports| ports == [port, port].concat());
+            }
+            // `struct xfrm_replay_state`, and `xfrm_replay_state_esn`, with high halves.
+            10 => (sent, seen) = (word(value, 0)?, word(value, 1)?),
+            23 => {
+                sent = word(value, 3)? << 32 | word(value, 1)?;
+                seen = word(value, 4)? << 32 | word(value, 2)?;
             }
             21 | 31 => told &= value.iter().all(|byte| *byte == 0),
             _ => {}
@@ -287,6 +321,18 @@ fn association(body: &[u8]) -> Parsed<Option<Association>> {
         _ => None,
     };
     let Some((algorithm, parts)) = known.filter(|_| told) else { return Ok(None) };
+    if parts.iter().any(|part| part.iter().all(|byte| *byte == 0)) {
+        static ONCE: Once = Once::new();
+        // So a kernel shows keys that is locked down (`xfrm_redact`), whatever they are.
+        ONCE.call_once(|| {
+            warn!(
+                code = "EBB-H013",
+                "the kernel hides keys of IPsec associations, as it does when it is locked down: \
+                packets for their tunnels are dropped"
+            );
+        });
+        return Ok(None);
+    }
     // As long as it will be: a vector that grows leaves copies behind.
     let mut key = Zeroizing::new(Vec::with_capacity(parts.iter().map(|part| part.len()).sum()));
     parts.into_iter().for_each(|part| key.extend_from_slice(part));
@@ -300,7 +346,14 @@ fn association(body: &[u8]) -> Parsed<Option<Association>> {
         extended: info[216] & EXTENDED != 0,
         udp,
         added_s: u64::from_ne_bytes(*info[176..].first_chunk().expect("longer")),
+        sent,
+        seen,
     }))
+}
+
+/// A word of a value that is words.
+fn word(value: &[u8], at: usize) -> Parsed<u64> {
+    u32_of(value.get(4 * at..).unwrap_or_default()).map(u64::from)
 }
 
 /// Name, bits of the tag where there are two numbers, and key (`struct xfrm_algo` and its like).
@@ -381,6 +434,38 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_are_not_shown_are_not_used() {
+        let read = |parts: &[&[u8]]| {
+            association(&[&[&info()[..]], parts].concat().concat()).unwrap().is_some()
+        };
+        let gcm = |key: &[u8]| attribute(18, &named("rfc4106(gcm(aes))", &[160, 128], key));
+        let mut key = [0; 20];
+        assert!(!read(&[&gcm(&key)]));
+        key[0] = 1;
+        assert!(read(&[&gcm(&key)]));
+        let cbc = |byte| attribute(2, &named("cbc(aes)", &[128], &[byte; 16]));
+        let code = |byte| attribute(20, &named("hmac(sha256)", &[256, 128], &[byte; 32]));
+        for (key, of_code) in [(0, 0), (0, 2), (1, 0), (1, 2)] {
+            assert_eq!(read(&[&cbc(key), &code(of_code)]), (key, of_code) == (1, 2));
+        }
+    }
+
+    #[test]
+    fn the_kernels_numbers_are_told() {
+        let gcm = attribute(18, &named("rfc4106(gcm(aes))", &[160, 128], &[7; 20]));
+        let words = |kind, words: &[u32]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let body = [&info()[..], &gcm, &attribute(kind, &bytes)].concat();
+            association(&body).map(|one| one.map(|one| (one.sent, one.seen)))
+        };
+        assert_eq!(words(10, &[5, 9, 0xffff]).unwrap(), Some((5, 9)));
+        // Length of the bitmap, both numbers, both high halves, length of the window, bitmap.
+        let extended = [1, 5, 9, 2, 3, 32, 0xffff];
+        assert_eq!(words(23, &extended).unwrap(), Some(((2 << 32) + 5, (3 << 32) + 9)));
+        assert!(words(10, &[5]).is_err() && words(23, &[1, 5, 9, 2]).is_err(), "cut");
+    }
+
+    #[test]
     fn policies_are_told_that_ask_for_a_tunnel_by_addresses() {
         let mut info = vec![0; POLICY_LEN];
         info[..4].copy_from_slice(&[10, 2, 0, 0]);
@@ -390,6 +475,7 @@ mod tests {
         info[152..156].copy_from_slice(&9_u32.to_ne_bytes());
         let mut template = [0; TEMPLATE_LEN];
         template[..4].copy_from_slice(&[198, 51, 100, 1]);
+        template[16..20].copy_from_slice(&0xc001_u32.to_be_bytes());
         template[20] = PROTO_ESP;
         template[24..26].copy_from_slice(&u16::from(AF_INET).to_ne_bytes());
         template[28..32].copy_from_slice(&[192, 0, 2, 1]);
@@ -398,7 +484,8 @@ mod tests {
         let with = |info: &[u8], template: &[u8]| policy(&[info, &attribute(5, template)].concat());
         let found = with(&info, &template).unwrap().expect("a tunnel");
         let ends = ["192.0.2.1", "198.51.100.1"].map(|end| end.parse::<IpAddr>().unwrap());
-        assert_eq!(found.tunnel, Some((ends[0], ends[1], 7)));
+        let asked = Template { local: ends[0], remote: ends[1], reqid: 7, spi: 0xc001 };
+        assert_eq!(found.tunnel, Some(asked));
         assert_eq!((found.from.to_string(), found.priority), ("10.1.0.0/16".into(), 9));
         assert_eq!(policy(&info).unwrap().expect("a policy").tunnel, None, "it allows");
         let changed = |at: usize, byte: u8| {
