@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plane::Link;
 use super::topology::{Mac, Topology};
+use super::workers::entry_worker;
 
 /// Places in each ring at most.
 const RING_LEN_MAX: u32 = 2048;
@@ -416,7 +417,7 @@ fn open_link(kept: &Kept, umem: &Arc<Umem>, workers: usize) -> Result<OpenLink> 
         false => Some(TagWatch::open(interface.index()).context("cannot watch for VLAN tags")?),
     };
     if let Some(mut table) = interface.steer_table() {
-        table.rewrite(&std::array::from_fn(|entry| (entry % workers) as u8))?;
+        table.rewrite(&std::array::from_fn(|entry| entry_worker(entry, workers) as u8))?;
     }
     let rest =
         PacketSocket::open(name).with_context(|| format!("{name}: cannot open a raw socket"))?;

@@ -27,7 +27,7 @@ use health::{Drain, Watched};
 pub use counters::Counters;
 use spread::Asked;
 
-/// Frames that wait for a link at most; more are lost, as in a full queue of a switch.
+/// Frames that wait for a link at most, shared by the workers; more are lost, as in a full queue of a switch.
 const BACKLOG_MAX: usize = 4096;
 /// Between two looks at what the XDP program leaves to the kernel: each is a system call for a link.
 const REST_EVERY: Duration = Duration::from_micros(200);
@@ -268,14 +268,16 @@ impl Plane {
         frames
     }
 
-    /// Does what other workers have handed over; returns how much it was.
+    /// Does what other workers have handed over, no more than waits there at most; returns how much it was.
     fn take_posts(&mut self, now: Time) -> usize {
         let mut posts = 0;
-        while let Some(post) = self.worker.take() {
+        while posts < self.worker.post_max()
+            && let Some(post) = self.worker.take()
+        {
             posts += 1;
             match post {
                 Post::Frame(number, packet) => self.sort(number, packet, now),
-                Post::Host(side, host) => self.peers.saw(side, host, now),
+                Post::Host(side, host, _) => self.peers.saw(side, host, now),
             }
         }
         posts
@@ -289,7 +291,7 @@ impl Plane {
         };
         if !out.is_empty() {
             link.port.transmit(&mut self.pool, out);
-            let excess = out.len().saturating_sub(BACKLOG_MAX);
+            let excess = out.len().saturating_sub(self.worker.share(BACKLOG_MAX));
             self.counters.overrun += excess as u64;
             let kept = out.len() - excess;
             for packet in out.drain(kept..) {
@@ -318,6 +320,7 @@ impl Plane {
         let Some(link) = link.as_mut().filter(|_| !*down) else { return 0 };
         let mut batch = std::mem::take(&mut self.incoming);
         link.port.receive(&mut self.pool, &mut batch, Batch::RECEIVE_MAX);
+        let fast = batch.len();
         let (pool, place) = (&mut self.pool, &mut batch);
         let mut result = Ok(0);
         if let Some(rest) = link.rest.as_mut().filter(|_| rest) {
@@ -332,17 +335,31 @@ impl Plane {
             });
         }
         let count = batch.len();
-        for mut packet in batch.drain(..) {
+        for (at, mut packet) in batch.drain(..).enumerate() {
             if packet.flags & Packet::UNFINISHED != 0 {
                 ebb_wire::finish_checksums(packet.data_mut());
             }
-            self.sort(number, packet, now);
+            if at < fast {
+                self.sort(number, packet, now);
+            } else {
+                self.left(number, packet, now);
+            }
         }
         self.incoming = batch;
         if let Err(error) = result {
             self.fail(number, &error);
         }
         count
+    }
+
+    /// A frame has come that the XDP program left to the kernel: its flow's worker alone knows where that goes now.
+    pub(super) fn left(&mut self, number: usize, packet: Packet, now: Time) {
+        let owner = self.worker.owner(packet.data());
+        if owner == self.worker.number() {
+            self.sort(number, packet, now);
+        } else {
+            self.hand(owner, number, packet);
+        }
     }
 
     fn sort(&mut self, number: usize, packet: Packet, now: Time) {

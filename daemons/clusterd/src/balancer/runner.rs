@@ -101,7 +101,7 @@ impl BalancerStatus {
 
 /// What a running balancer is told.
 #[derive(Clone)]
-enum Told {
+pub(super) enum Told {
     /// A plan to follow.
     Plan(ClusterPlan),
     /// Weights and capacities of back-ends by name.
@@ -109,15 +109,15 @@ enum Told {
 }
 
 /// What a thread that forwards has in common with others.
-struct Desk {
-    told: Receiver<Told>,
-    orders: Receiver<Order>,
-    closed: Sender<Closed>,
-    board: Arc<Board>,
-    leave: Arc<AtomicBool>,
+pub(super) struct Desk {
+    pub(super) told: Receiver<Told>,
+    pub(super) orders: Receiver<Order>,
+    pub(super) closed: Sender<Closed>,
+    pub(super) board: Arc<Board>,
+    pub(super) leave: Arc<AtomicBool>,
     /// It has done what is due since it was last asked.
-    turned: Arc<AtomicBool>,
-    status: Arc<Mutex<BalancerStatus>>,
+    pub(super) turned: Arc<AtomicBool>,
+    pub(super) status: Arc<Mutex<BalancerStatus>>,
 }
 
 /// What others have of a thread that forwards.
@@ -304,8 +304,12 @@ fn forward(mut plane: Plane, desk: &Desk, end: &AtomicBool) {
 }
 
 /// What is done every millisecond or so.
-fn tick(plane: &mut Plane, desk: &Desk, now: Time) {
+pub(super) fn tick(plane: &mut Plane, desk: &Desk, now: Time) {
     desk.turned.store(true, Relaxed);
+    // Before it says that a link is closed: later it would be the next one that is lost.
+    for number in plane.take_lost() {
+        _ = desk.closed.send(Closed::Lost(number));
+    }
     for order in desk.orders.try_iter() {
         match order {
             Order::Attach(number, link) => plane.attach(number, link),
@@ -314,9 +318,6 @@ fn tick(plane: &mut Plane, desk: &Desk, now: Time) {
                 _ = desk.closed.send(Closed::Ordered(number));
             }
         }
-    }
-    for number in plane.take_lost() {
-        _ = desk.closed.send(Closed::Lost(number));
     }
     for number in 0..plane.links() {
         plane.set_state(number, desk.board.state(number));

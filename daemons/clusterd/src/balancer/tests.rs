@@ -5,7 +5,7 @@ mod neighbours;
 mod probes;
 mod segment;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -236,6 +236,53 @@ fn read(frame: &[u8]) -> (u16, u32) {
     let payload = &frame[42..48];
     let sequence = u32::from_be_bytes(payload[2..].try_into().expect("four bytes"));
     (u16::from_be_bytes([payload[0], payload[1]]), sequence)
+}
+
+/// Packets of a flow that the XDP program leaves to the kernel go where the flow's others go.
+#[test]
+fn what_takes_the_kernels_way_is_its_flows_workers_too() {
+    let mut world = World::several([1, 1, 1], 3);
+    let mut pool = Pool::standalone(64);
+    let mut carried = |world: &mut World, direct: bool, flow: u16| {
+        let count = |plane: &mut Plane| plane.counters().balanced;
+        let before: Vec<u64> = world.workers().map(count).collect();
+        let (frame, now) = (data(flow, 0), world.now);
+        if direct {
+            world.far[0].send([frame.as_slice()]);
+        } else {
+            world.plane.left(0, pool.fill(&frame).expect("a frame"), now);
+        }
+        world.workers().for_each(|plane| _ = plane.turn(now));
+        let after: Vec<u64> = world.workers().map(count).collect();
+        before.iter().zip(after).position(|(before, after)| after > *before)
+    };
+    let mut seen = BTreeSet::new();
+    for flow in 0..FLOWS {
+        let owner = carried(&mut world, true, flow);
+        assert_eq!(carried(&mut world, false, flow), owner);
+        seen.insert(owner);
+    }
+    assert_eq!(seen, [Some(0), Some(1), Some(2)].into());
+}
+
+/// Made-up hosts of which a worker tells the first one leave room for frames.
+#[test]
+fn hosts_that_are_told_of_leave_room_for_frames() {
+    let mut workers = Worker::several(2, &topology());
+    let mut pool = Pool::standalone(512);
+    let hosts: Vec<[u8; 6]> = (0..10_000u32)
+        .map(|host| [2, 0, host.to_be_bytes()[1], 9, host.to_be_bytes()[2], host as u8])
+        .collect();
+    let later = |count: u64| Time::from_nanos(1_000_000_000 * count);
+    let mut told = |workers: &mut [Worker], count| {
+        hosts.iter().for_each(|host| workers[1].note(0, *host, later(count)));
+        let packet = pool.fill(&data(1, 1)).expect("a frame");
+        assert!(workers[1].hand(0, 0, packet).is_ok());
+        std::iter::from_fn(|| workers[0].take()).count()
+    };
+    // A quarter of 512, and the frame; when they have been heard, as many more.
+    assert_eq!([1, 2].map(|count| told(&mut workers, count)), [129, 129]);
+    assert_eq!((workers[0].post_max(), workers[0].share(4096)), (512, 2048));
 }
 
 /// Back-ends of different delays come and go while flows go on: without the drain's marker, flows that

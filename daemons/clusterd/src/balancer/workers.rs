@@ -3,20 +3,24 @@
 //! with everybody else, neighbours, other balancers, back-ends that are probed; the others do as it finds.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use ebb_graph::Packet;
 use ebb_units::Time;
-use ebb_wire::{ethertype, link};
+use ebb_wire::{ethertype, link, redirect_hash};
 
 use super::discovery::discovery;
 use super::frame::AddressSet;
 use super::topology::{Mac, Topology};
 
-/// What waits for a worker from the others at most: more is lost, as in a full queue.
+/// What waits for a balancer's workers from the others at most, shared by them: more is lost, as in a full queue.
 const POST_MAX: usize = 1024;
+/// And for one of many at least.
+const POST_LEAST: usize = 64;
+/// Entries of the table that spreads packets over workers.
+const TABLE_LEN: usize = 128;
 /// Who is heard all the time is told of so often.
 const NOTED: Duration = Duration::from_millis(500);
 /// Hosts that a worker remembers to have told of.
@@ -26,8 +30,8 @@ const HOSTS: usize = 256;
 pub(super) enum Post {
     /// A frame that came on this link.
     Frame(usize, Packet),
-    /// A host has sent something on this side.
-    Host(usize, Mac),
+    /// A host has sent something on this side, as this worker has seen.
+    Host(usize, Mac, usize),
 }
 
 /// What all workers know.
@@ -39,6 +43,8 @@ struct Common {
     alive: Vec<AtomicBool>,
     /// By worker, packets per second that it was asked for.
     loads: Vec<AtomicU64>,
+    /// By worker, hosts of which it has told the first one, who has not heard it yet.
+    telling: Vec<AtomicUsize>,
 }
 
 /// One of a balancer's workers among the others.
@@ -59,8 +65,10 @@ impl Worker {
             balancers: AtomicU32::new(1),
             alive: topology.back_ends.iter().map(|_| AtomicBool::new(false)).collect(),
             loads: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            telling: (0..count).map(|_| AtomicUsize::new(0)).collect(),
         });
-        let (posts, boxes): (Vec<_>, Vec<_>) = (0..count).map(|_| sync_channel(POST_MAX)).unzip();
+        let (posts, boxes): (Vec<_>, Vec<_>) =
+            (0..count).map(|_| sync_channel(post_max(count))).unzip();
         let worker = |(number, post)| Worker {
             number,
             common: common.clone(),
@@ -79,6 +87,24 @@ impl Worker {
     /// Whether it speaks with everybody else.
     pub(super) fn is_first(&self) -> bool {
         self.number == 0
+    }
+
+    /// Its part of what all may keep of something: `all` of it.
+    pub(super) fn share(&self, all: usize) -> usize {
+        all.div_ceil(self.posts.len())
+    }
+
+    /// The worker of a frame that the XDP program left to the kernel: of a flow, the one that has its other packets.
+    pub(super) fn owner(&self, frame: &[u8]) -> usize {
+        if is_talk(frame) {
+            return 0;
+        }
+        entry_worker(redirect_hash(frame) as usize % TABLE_LEN, self.posts.len())
+    }
+
+    /// The most that it takes of what others have handed over before it looks at anything else.
+    pub(super) fn post_max(&self) -> usize {
+        post_max(self.posts.len())
     }
 
     /// The addresses whose frames the balancer takes now.
@@ -116,7 +142,11 @@ impl Worker {
 
     /// What others have handed to this one.
     pub(super) fn take(&self) -> Option<Post> {
-        self.post.try_recv().ok()
+        let post = self.post.try_recv().ok()?;
+        if let Post::Host(_, _, from) = post {
+            self.common.telling[from].fetch_sub(1, Relaxed);
+        }
+        Some(post)
     }
 
     /// Hands a frame to another one.
@@ -133,17 +163,35 @@ impl Worker {
         })
     }
 
-    /// A host has sent something: the first one is told, now and then.
+    /// A host has sent something: the first one is told, now and then. What made-up hosts have it tell leaves half of
+    /// what may wait there to frames, and the other workers their part.
     pub(super) fn note(&mut self, side: usize, host: Mac, now: Time) {
-        let place = &mut self.noted[side][usize::from(host[5]) % HOSTS];
+        let place = &self.noted[side][usize::from(host[5]) % HOSTS];
         if place.0 == host && now.since(place.1) < NOTED {
             return;
         }
-        // One that does not get through is noted again with the next frame.
-        if self.posts[0].try_send(Post::Host(side, host)).is_ok() {
-            *place = (host, now);
+        let telling = &self.common.telling[self.number];
+        if telling.load(Relaxed) >= (self.post_max() / 2).div_ceil(self.posts.len()) {
+            return;
+        }
+        // Before it can be taken. One that does not get through is noted again with the next frame.
+        telling.fetch_add(1, Relaxed);
+        if self.posts[0].try_send(Post::Host(side, host, self.number)).is_ok() {
+            self.noted[side][usize::from(host[5]) % HOSTS] = (host, now);
+        } else {
+            telling.fetch_sub(1, Relaxed);
         }
     }
+}
+
+/// What waits for one of so many workers at most.
+fn post_max(workers: usize) -> usize {
+    (POST_MAX / workers).max(POST_LEAST)
+}
+
+/// The worker of an entry of the table that spreads packets over so many.
+pub(super) fn entry_worker(entry: usize, workers: usize) -> usize {
+    entry % workers
 }
 
 /// Whether a frame is for the first worker alone: ARP, neighbour discovery, what balancers say to each other.

@@ -10,7 +10,7 @@ use ebb_units::Time;
 use super::super::probe::{Foreign, Probe};
 use super::{Found, Plane, Probing};
 
-/// Frames held back by one drain at most; then it ends without its marker.
+/// Frames held back by one drain at most, shared by the workers; then it ends without its marker.
 const HELD_MAX: usize = 8192;
 /// Markers are sent again after this.
 const MARK_AGAIN: Duration = Duration::from_millis(5);
@@ -134,11 +134,12 @@ impl Plane {
                 false => self.learn(row, self.worker.alive(row), now),
             }
         }
+        let held_max = self.worker.share(HELD_MAX);
         let late: Vec<(u16, bool)> = self
             .drains
             .iter()
             .filter_map(|(row, drain)| {
-                let over = now.since(drain.begun) >= DRAIN_MAX || drain.held.len() > HELD_MAX;
+                let over = now.since(drain.begun) >= DRAIN_MAX || drain.held.len() > held_max;
                 (over || now.since(drain.marked) >= MARK_AGAIN).then_some((*row, over))
             })
             .collect();

@@ -4,11 +4,14 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 
 use ebb_cluster::LinkState;
 use ebb_graph::Batch;
 use ebb_ports::{Port, PortCounters};
 
+use super::super::links::{Board, Closed, Order};
+use super::super::runner::{Desk, tick};
 use super::*;
 
 const ENXIO: i32 = 6;
@@ -106,6 +109,25 @@ fn a_link_that_breaks_ends_nothing_but_itself() {
     assert!(found.iter().all(|found| !found.dead), "no back-end is blamed: {found:?}");
     world.replace(2);
     assert!(world.arrived_in(20) >= 18 * usize::from(FLOWS));
+}
+
+/// What is said of a link that is lost comes before it is said to be closed, and is never taken for the next one's.
+#[test]
+fn a_lost_link_is_said_to_be_lost_before_it_is_closed() {
+    let mut world = World::ready([1, 1, 1]);
+    let errno = world.replace(2);
+    let (order, orders) = channel();
+    let (closed, closings) = channel();
+    let (_tell, told) = channel();
+    let (leave, turned, status) = Default::default();
+    let board = Arc::new(Board::new(4));
+    let desk = Desk { told, orders, closed, board, leave, turned, status };
+    errno.store(ENXIO, Relaxed);
+    world.step(true);
+    order.send(Order::Detach(2)).expect("the desk is there");
+    tick(&mut world.plane, &desk, world.now);
+    let said: Vec<Closed> = closings.try_iter().collect();
+    assert!(matches!(said[..], [Closed::Lost(2), Closed::Ordered(2)]), "{}", said.len());
 }
 
 /// A segment that is gone takes its back-ends with it, and gives them back.
