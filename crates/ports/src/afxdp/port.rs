@@ -225,7 +225,7 @@ impl Port for AfXdpPort {
     #[inline]
     fn settle(&mut self) {
         for (socket, count) in self.sockets.iter().zip(&self.received_by) {
-            self.map.flights.done(socket.key, *count);
+            self.map.flights.done(socket.key, *count + socket.unheld());
         }
     }
 
@@ -293,9 +293,9 @@ impl Port for AfXdpPort {
         }
         let _ = self.flush();
         self.last = self.counters();
-        let left = self.sockets[self.transmitter].transmit_pending();
-        self.last.transmit_dropped = u64::from(left);
-        self.transmitted -= u64::from(left).min(self.transmitted);
+        let left = self.sockets[self.transmitter].unsent();
+        self.last.transmit_dropped = left;
+        self.transmitted -= left.min(self.transmitted);
         self.state = State::Closed;
         for socket in self.sockets.drain(..) {
             socket.close(pool);

@@ -20,6 +20,11 @@ impl Descriptor {
     /// Of `options`: the packet goes on in the next one (`XDP_PKT_CONTD`).
     pub(super) const GOES_ON: u32 = 1;
 
+    /// Packets that end in these.
+    pub(super) fn packets(descriptors: impl Iterator<Item = Descriptor>) -> u64 {
+        descriptors.filter(|one| one.options & Descriptor::GOES_ON == 0).count() as u64
+    }
+
     /// Where a received packet begins in the region. The kernel names it as it stands, or, in memory
     /// registered without places for frames ([`sys::Chunks::Anywhere`](super::sys::Chunks)), the address
     /// that it was given and in the highest 16 bits how far behind that the packet begins.
@@ -209,6 +214,15 @@ impl<T: Copy> ProducerRing<T> {
         ring.ours = ring.ours.wrapping_add(1);
     }
 
+    /// What the kernel has not read.
+    pub(super) fn pending(&self) -> impl Iterator<Item = T> {
+        let ring = &self.0;
+        let first = ring.indices.consumer().load(Ordering::Acquire);
+        let count = ring.ours.wrapping_sub(first);
+        // SAFETY: we wrote these places, and the kernel writes to none.
+        (0..count).map(move |at| unsafe { ring.place(first.wrapping_add(at)).read() })
+    }
+
     #[inline]
     pub(super) fn publish(&mut self) {
         self.0.indices.producer().store(self.0.ours, Ordering::Release);
@@ -279,6 +293,12 @@ mod tests {
         assert_eq!(start((256 << 48) | (7 * 2048)), 7 * 2048 + 256);
     }
 
+    #[test]
+    fn a_packet_is_counted_where_it_ends() {
+        let of = |options| Descriptor { options, ..Descriptor::default() };
+        assert_eq!(Descriptor::packets([1, 1, 0, 0, 3, 2].map(of).into_iter()), 3);
+    }
+
     /// Both ends of one ring over anonymous memory, with indices about to wrap.
     fn pair(len: u32, start: u32) -> (ProducerRing<u64>, ConsumerRing<u64>) {
         let bytes = 192 + len as usize * 8;
@@ -341,6 +361,7 @@ mod tests {
                     consumer.resume();
                 }
                 prop_assert_eq!(u64::from(producer.indices().len()), written - read);
+                prop_assert!(producer.pending().eq(read..written));
                 prop_assert_eq!(producer.free(u32::MAX), len - (written - read) as u32);
             }
         }

@@ -430,6 +430,17 @@ impl Socket {
         self.tx.indices().len()
     }
 
+    /// Packets that the kernel has not taken whole.
+    pub(super) fn unsent(&self) -> u64 {
+        Descriptor::packets(self.tx.pending())
+    }
+
+    /// Packets that came and found no long frame.
+    #[inline]
+    pub(super) fn unheld(&self) -> u64 {
+        self.unheld
+    }
+
     /// Makes the kernel send what is pending, as far as it can at the moment.
     ///
     /// In copy mode one call sends at most as many packets as the budget of the socket (32, see
