@@ -127,8 +127,8 @@ impl Balancer {
         &self.plan
     }
 
-    /// What to tell the store, but for load and beat, which a [`crate::Carrier`] adds. Slots that are still on their way away from a back-end count as its own:
-    /// only once they have settled is the version acknowledged.
+    /// What to tell the store, but for load and beat, which a [`crate::Carrier`] adds. Slots that are still on their
+    /// way away from a back-end count as its own: only once they have settled is the version acknowledged.
     pub fn acknowledgement(&self) -> Acknowledgement {
         let dead = self.dead.iter().map(|row| self.names[usize::from(*row)].clone()).collect();
         let version = if self.leaving.is_empty() { self.plan.version } else { self.earlier() };

@@ -1,25 +1,26 @@
 //! What the store promises of the cluster's owners, as one object that does one thing after the other: histories that
 //! clients record of any store, simulated or etcd, are compared with it.
 //!
-//! Two are owners. The *leader* ([`Write::Leader`](crate::Write)) has the office for a term. The *speaker* of the plan is the
-//! back-end to which packets for the cluster's own addresses go ([`ClusterPlan::speaker`](crate::ClusterPlan)): who has the addresses
-//! thus changes only by a plan, which the leader of the present term writes. Both are read in a [`Snapshot`].
+//! Two are owners. The *leader* ([`Write::Leader`](crate::Write)) has the office for a term. The *speaker* of the plan
+//! is the back-end to which packets for the cluster's own addresses go ([`ClusterPlan::speaker`](crate::ClusterPlan)):
+//! who has the addresses thus changes only by a plan, which the leader of the present term writes. Both are read in a
+//! [`Snapshot`].
 //!
 //! The object, exactly:
-//! - Each candidate has at most one lease, which a renewal begins or prolongs, and tells which. The lease ends at some time, and
-//!   the office falls vacant with it; whoever writes the history down says when that can have been: not before
-//!   the lease's length has passed since the last renewal that was answered was *asked for*.
-//! - A claim is granted if the office is vacant and the claimer has a lease, else refused. Each grant begins a term with a
-//!   number that is larger than all before.
+//! - Each candidate has at most one lease, which a renewal begins or prolongs, and tells which. The lease ends at some
+//!   time, and the office falls vacant with it; whoever writes the history down says when that can have been: not
+//!   before the lease's length has passed since the last renewal that was answered was *asked for*.
+//! - A claim is granted if the office is vacant and the claimer has a lease, else refused. Each grant begins a term
+//!   with a number that is larger than all before.
 //! - A plan is written if the term that it names is the leader's, and nobody has written since the count that it
 //!   names; else it is refused. The count grows with each plan.
 //! - What is read is who leads in which term, and the plan with its count, as of one instant.
-//! - Somebody who is no member may overwrite the leader's key, which makes the office vacant, or the plan's, which makes the
-//!   count another.
+//! - Somebody who is no member may overwrite the leader's key, which makes the office vacant, or the plan's, which
+//!   makes the count another.
 //!
 //! Terms and counts are numbers of the store's that whoever wrote is not told; they are known from the first time that
-//! they are read. Which balancer answers for the cluster's Ethernet addresses the store does not say: they elect themselves by what
-//! they hear of each other, and under a partition each side answers.
+//! they are read. Which balancer answers for the cluster's Ethernet addresses the store does not say: they elect
+//! themselves by what they hear of each other, and under a partition each side answers.
 
 use std::collections::BTreeSet;
 

@@ -3,7 +3,8 @@
 //!
 //! The search is Wing and Gong's (JPDC 1993): of the operations that were called before any other that is left was
 //! answered, one is first. Configurations that were tried, the set of operations and the state that they lead to, are
-//! not tried again (Lowe, CPE 2017), as in Porcupine. What only looks stays where it first can be: later it could be no better.
+//! not tried again (Lowe, CPE 2017), as in Porcupine. What only looks stays where it first can be: later it could be no
+//! better.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
@@ -13,12 +14,14 @@ use ebb_units::Time;
 /// One operation of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation<D> {
-    /// Those of one session that were answered took place in the order in which they stand in the history, whenever they were
-    /// called. A session whose operations all are called at the beginning is thus looked at for sequential consistency.
+    /// Those of one session that were answered took place in the order in which they stand in the history, whenever
+    /// they were called. A session whose operations all are called at the beginning is thus looked at for sequential
+    /// consistency.
     pub session: Option<usize>,
     /// It took place at this instant or later.
     pub called: Time,
-    /// It took place at this instant or earlier, if it did: when it was answered, or could take place no more. None: no bound.
+    /// It took place at this instant or earlier, if it did: when it was answered, or could take place no more. None: no
+    /// bound.
     pub until: Option<Time>,
     /// Whether it was answered, and thus took place.
     pub answered: bool,

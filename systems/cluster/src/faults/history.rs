@@ -1,7 +1,8 @@
-//! What nodes asked of the store and were answered: the history of the cluster's owners, to be compared with what the store
-//! promises ([`Owners`]).
+//! What nodes asked of the store and were answered: the history of the cluster's owners, to be compared with what the
+//! store promises ([`Owners`]).
 //!
-//! Each message counts by itself: what arrives twice is asked twice. Who was cut off, deaf or dead when an answer came has none.
+//! Each message counts by itself: what arrives twice is asked twice. Who was cut off, deaf or dead when an answer came
+//! has none.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,8 +80,8 @@ impl Recorder {
         }
     }
 
-    /// Whether the store can have been [`Owners`]; how many of its answers were compared, none where too many orders would have to
-    /// be tried.
+    /// Whether the store can have been [`Owners`]; how many of its answers were compared, none where too many orders
+    /// would have to be tried.
     pub(super) fn check(&self) -> Result<Option<usize>, String> {
         let counts = |one: &&Operation<OwnerDeed>| one.answered || !one.deed.looks();
         let mut history: Vec<_> = self.operations.iter().filter(counts).cloned().collect();
@@ -97,8 +98,8 @@ impl Recorder {
         }
     }
 
-    /// When leases can have ended: not from when a renewal prolonged one, or had begun one, until the lease's
-    /// length after it was asked for; once between two such spans, and once more after each renewal that was not answered.
+    /// When leases can have ended: not from when a renewal prolonged one, or had begun one, until the lease's length
+    /// after it was asked for; once between two such spans, and once more after each renewal that was not answered.
     fn ends(&self) -> Vec<Operation<OwnerDeed>> {
         let mut renewals: BTreeMap<&String, Vec<(Time, Time)>> = BTreeMap::new();
         let mut unanswered = Vec::new();

@@ -262,8 +262,9 @@ impl Ways {
         })
     }
 
-    /// Makes the entries for an address of the switch, over switches that are preferred where there are such,
-    /// and gives the links that all hosts' packets to it cross. Paths gather from the farthest switches on, and every switch knows how many come through it.
+    /// Makes the entries for an address of the switch, over switches that are preferred where there are such, and gives
+    /// the links that all hosts' packets to it cross. Paths gather from the farthest switches on, and every switch
+    /// knows how many come through it.
     pub(super) fn lead(
         &self,
         hosts: &[u32],
