@@ -2,18 +2,20 @@
 //! Nagel 2011): any fabric, shortest paths that avoid links which earlier paths use, lanes where they would wait
 //! for each other in a ring.
 //!
-//! Addresses are served one after the other. Each switch takes, of the shortest ways to one, that over whose
-//! links the fewest paths go in all. The first ones knew nothing of the last: all are served again while that
-//! makes the most crowded link less so (the papers serve them once). Then all paths are on the first lane; as long as a cycle of dependencies is
-//! left there, the paths over its least used dependency move to the next lane, where the same is done. Where it
-//! takes fewer lanes, each path goes to the first lane on which it closes no cycle (LASH).
+//! Addresses are served one after the other. Each switch takes, of the shortest ways to one, that over whose links the
+//! fewest paths go in all. The first ones knew nothing of the last: all are served again while that makes the most
+//! crowded link less so (the papers serve them once). Then all paths are on the first lane; as long as a cycle of
+//! dependencies is left there, the paths over its least used dependency move to the next lane, where the same is done.
+//! Where it takes fewer lanes, each path goes to the first lane on which it closes no cycle (LASH).
 
 use ebb_deadlock::Layers;
 
 use super::paths::{FAR, PortLoad, Target, distances, fill_shortest, ports_to, targets};
 use super::{Options, Routing, RoutingError};
+use crate::dependency::cycle::Cycles;
 use crate::tables::{ServiceLevels, Tables};
 use crate::topology::{Peer, SwitchId, Topology};
+use crate::walk::survey;
 
 /// Evenly used shortest paths on as many lanes as they need.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,10 @@ impl Routing for Dfsssp {
         let mut management = PortLoad::new(topology);
         for target in targets(topology).filter(|target| target.port == 0) {
             fill_shortest(topology, &mut tables.forwarding, &mut management, target);
+        }
+        // Where no dependencies make a cycle one lane is enough, and no list of all paths is needed.
+        if Cycles::of(&survey(topology, &tables, None).graph).is_acyclic() {
+            return Ok(tables);
         }
         let paths = Paths::of(topology, &tables);
         let lanes = options.lanes;

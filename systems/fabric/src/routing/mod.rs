@@ -58,7 +58,10 @@ pub enum RoutingError {
         needs: &'static str,
     },
     /// More lanes would be needed than allowed.
-    #[error("{function} needs more than {lanes} lanes for this fabric")]
+    #[error(
+        "{function} needs more than {lanes} lanes for this fabric: allow more (`--lanes`, 15 at most), or take \
+        `nue`, which does with any number, or `up-down`, which needs one"
+    )]
     LanesExhausted {
         /// Name of the function.
         function: &'static str,
