@@ -253,16 +253,14 @@ fn a_release_of_something_else_than_the_tag_is_refused() {
     assert!(at("target/published").exists() && !at("target/published/v1.2.4").exists());
 }
 
-/// What `systemd-analyze` finds in the units: nothing that it does not know, and no more exposure than that.
+/// What `systemd-analyze` finds in the units: nothing that it does not know. How closed they are, `operate` tests.
 #[test]
-fn units_are_sound_and_expose_little() {
+fn units_are_sound() {
     if !there("systemd-analyze") {
         return;
     }
     let place = tempfile::tempdir().expect("a directory");
-    let most =
-        [("router", 3.0), ("cluster", 2.5), ("tor", 2.5), ("ocs", 2.5), ("ocs-control", 2.5)];
-    for (name, most) in most {
+    for name in ["router", "cluster", "tor", "ocs", "ocs-control"] {
         let text = std::fs::read_to_string(root().join(format!("dist/ebb-{name}.service")));
         // A program that is there.
         let text = text.expect("a unit").replace("/usr/local/bin/ebb", "/bin/true");
@@ -278,14 +276,6 @@ fn units_are_sound_and_expose_little() {
         let ours: Vec<&str> =
             words.lines().filter(|line| line.contains(&format!("ebb-{name}"))).collect();
         assert!(ours.is_empty(), "{ours:?}");
-        let limit = format!("--threshold={}", (most * 10.0) as u32);
-        let rated = Command::new("systemd-analyze")
-            .args(["security", "--offline=true", "--no-pager", &limit])
-            .arg(&unit)
-            .output()
-            .expect("systemd-analyze runs");
-        let said = String::from_utf8_lossy(&rated.stdout);
-        assert!(rated.status.success(), "{name}: {}", said.lines().last().unwrap_or_default());
     }
 }
 
