@@ -5,10 +5,11 @@
 //! has a thread for it and remembers which numbers are used.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use ebb_apps::esp::{Algorithm, DontFragment, Key, Keyed, Outer, Peer, Selector};
-use ebb_host::netlink::xfrm::{self, Association, State, Template};
+use ebb_host::netlink::xfrm::{self, Association, State, Template, Window};
 
 /// Longest sealed packet until the path asks for less.
 const MTU: u16 = 1500;
@@ -37,6 +38,20 @@ pub fn peers(state: &State) -> (Vec<Peer>, Vec<Selector>) {
 /// Names of all keys that are there, in use or not: an older association may come into use again.
 pub fn names(state: &State) -> BTreeSet<String> {
     state.associations.iter().filter_map(|one| keyed(one, 0)).map(|one| one.key.name()).collect()
+}
+
+/// The kernel's windows of associations that open, by their keys' names: own end, index and window.
+pub fn windows(state: &State) -> BTreeMap<String, (IpAddr, u32, Window)> {
+    let tunnels: Vec<Template> = state.policies.iter().filter_map(|one| one.tunnel).collect();
+    let opens = |one: &&Association| {
+        tunnels.iter().any(|tunnel| {
+            (tunnel.remote, tunnel.local, tunnel.reqid) == (one.from, one.to, one.reqid)
+        })
+    };
+    let window = |one: &Association| {
+        Some((keyed(one, 0)?.key.name(), (one.to, one.spi, one.window.clone()?)))
+    };
+    state.associations.iter().filter(opens).filter_map(window).collect()
 }
 
 /// Whose packets leave nowhere where no association is known.
@@ -113,8 +128,21 @@ mod tests {
     fn association(spi: u32, reqid: u32, added_s: u64) -> Association {
         let [from, to] = ["192.0.2.1", "198.51.100.1"].map(|end| end.parse().expect("an address"));
         let (algorithm, key) = (xfrm::Algorithm::AesGcm, xfrm::Secret::new(vec![spi as u8; 20]));
-        let (extended, udp, sent, seen) = (false, false, 40, 50);
-        Association { from, to, spi, reqid, algorithm, key, extended, udp, added_s, sent, seen }
+        let (extended, udp, sent, seen, window) = (false, false, 40, 50, None);
+        Association {
+            from,
+            to,
+            spi,
+            reqid,
+            algorithm,
+            key,
+            extended,
+            udp,
+            added_s,
+            sent,
+            seen,
+            window,
+        }
     }
 
     fn back(one: Association) -> Association {

@@ -10,6 +10,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use ebb_apps::esp::{Bell, Claim, Direction, Esp, Inbound, Keyed, Outbound, Start, Tunnel, Used};
 use ebb_graph::Reserve;
-use ebb_host::netlink::{self, xfrm};
+use ebb_host::netlink;
+use ebb_host::netlink::xfrm::{self, Window};
 use ebb_host::wait::WaitSet;
 use ebb_host::{Doorbell, clock};
 use ebb_units::Time;
@@ -63,6 +65,7 @@ trait Source: Send {
     fn fd(&self) -> RawFd;
     fn changed(&mut self) -> netlink::Result<bool>;
     fn read(&mut self) -> netlink::Result<xfrm::State>;
+    fn saw(&mut self, to: IpAddr, spi: u32, window: &Window, seen: u64) -> netlink::Result<()>;
 }
 
 impl Source for xfrm::Tunnels {
@@ -75,6 +78,9 @@ impl Source for xfrm::Tunnels {
     fn read(&mut self) -> netlink::Result<xfrm::State> {
         self.read()
     }
+    fn saw(&mut self, to: IpAddr, spi: u32, window: &Window, seen: u64) -> netlink::Result<()> {
+        self.saw(to, spi, window, seen)
+    }
 }
 
 /// Tunnels of the kernel's, which are followed.
@@ -86,14 +92,27 @@ struct Kernel {
     known: BTreeSet<String>,
     /// Names of keys that they had, and when those were seen to be gone.
     gone: BTreeMap<String, Time>,
+    /// Its windows, by the names of their keys, and the numbers up to which it was told that all have come.
+    windows: BTreeMap<String, (IpAddr, u32, Window)>,
+    told: BTreeMap<String, u64>,
+    /// It has refused to be told.
+    refused: bool,
     /// Rung when they have changed.
     changed: Arc<Doorbell>,
 }
 
 impl Kernel {
     fn of(tunnels: impl Source + 'static, changed: Arc<Doorbell>) -> Kernel {
-        let (known, gone) = (BTreeSet::new(), BTreeMap::new());
-        Kernel { tunnels: Box::new(tunnels), stale: true, known, gone, changed }
+        Kernel {
+            tunnels: Box::new(tunnels),
+            stale: true,
+            known: BTreeSet::new(),
+            gone: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            told: BTreeMap::new(),
+            refused: false,
+            changed,
+        }
     }
 }
 
@@ -273,7 +292,35 @@ impl Remembered {
             }
         }
         troubles.note(self.remember(seen).map_err(Trouble::from));
+        self.tell_kernel();
         troubles
+    }
+
+    /// What has come here must not be opened once more by the kernel, where it gets packets that Ebb does not.
+    /// An association may be gone since it was read.
+    fn tell_kernel(&self) {
+        let Some(kernel) = &self.kernel else { return };
+        let mut kernel = kernel.lock().expect("tunnels");
+        let Kernel { tunnels, windows, told, refused, .. } = &mut *kernel;
+        for into in self.esp.opening() {
+            let (name, seen) = (into.name(), into.seen());
+            let Some((to, spi, window)) = windows.get(name) else { continue };
+            if seen > told.get(name).copied().unwrap_or(0) {
+                match tunnels.saw(*to, *spi, window, seen) {
+                    Ok(()) => _ = told.insert(name.to_owned(), seen),
+                    Err(error) if !*refused => {
+                        warn!(
+                            %error,
+                            code = "EBB-R122",
+                            "the kernel does not take over which packets of a tunnel have come: what reaches it and \
+                            not Ebb, it may open once more"
+                        );
+                        *refused = true;
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
     }
 
     /// Takes over what the kernel's tunnels have become.
@@ -336,6 +383,9 @@ impl Remembered {
         kernel.gone.extend(gone);
         kernel.gone.retain(|name, _| !known.contains(name));
         kernel.known = known;
+        kernel.windows = kernel_tunnels::windows(&state);
+        // Whatever the kernel has had since it was told.
+        kernel.told.clear();
         kernel.changed.ring();
         kernel.stale = outcome.is_err();
         Ok(outcome?)

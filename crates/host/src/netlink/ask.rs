@@ -4,7 +4,7 @@ use std::io;
 
 use zeroize::Zeroizing;
 
-use super::abi::{ACK, DONE, DUMP, DUMP_INTERRUPTED, ERROR, REQUEST};
+use super::abi::{ACK, DONE, DUMP, DUMP_INTERRUPTED, ERROR, REPLACE, REQUEST};
 use super::frame::{Builder, Header, Messages};
 use super::socket::{Received, Socket, acknowledged};
 use super::types::{Error, Result};
@@ -47,6 +47,15 @@ impl Asker {
         (kind, fixed): (u16, &[u8]),
     ) -> Result<Answer> {
         self.whole(what, absent, kind, ACK, fixed)
+    }
+
+    /// The answer to a request that replaces something which is there.
+    pub(super) fn replace(
+        &mut self,
+        what: &'static str,
+        (kind, fixed): (u16, &[u8]),
+    ) -> Result<Answer> {
+        self.whole(what, &[], kind, ACK | REPLACE, fixed)
     }
 
     fn whole(

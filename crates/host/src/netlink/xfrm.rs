@@ -4,6 +4,8 @@
 //! again. Neighbours: `policy`, which says what else the kernel's policy does to forwarded packets. Buffers that keys
 //! went through are wiped.
 
+mod window;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::RawFd;
 use std::sync::Once;
@@ -17,12 +19,15 @@ use super::ask::{ABSENT, Asker};
 use super::frame::{Fault, Messages, Parsed, attributes, u16_of, u32_of};
 use super::socket::{Received, Socket};
 use super::types::Result;
+pub use window::Window;
+use window::{REPLAY, REPLAY_EXTENDED, event};
 
 const XFRM: i32 = 6;
 /// `XFRMNLGRP_EXPIRE`, `_SA`, `_POLICY`.
 const GROUPS: [u32; 3] = [2, 3, 4];
 const GET_ASSOCIATION: u16 = 0x12;
 const GET_POLICY: u16 = 0x15;
+const NEW_EVENT: u16 = 0x1e;
 /// Lengths of `struct xfrm_usersa_info`, `xfrm_userpolicy_info`, `xfrm_userpolicy_id`, `xfrm_selector`,
 /// `xfrm_user_tmpl`, and of an algorithm's name.
 const ASSOCIATION_LEN: usize = 224;
@@ -65,6 +70,8 @@ pub struct Association {
     pub sent: u64,
     /// The highest number that has come to the kernel.
     pub seen: u64,
+    /// Its window in the kernel; nothing where that told none.
+    pub window: Option<Window>,
 }
 
 /// Bytes that are wiped, and never shown.
@@ -197,6 +204,16 @@ impl Tunnels {
         }
         Ok(state)
     }
+
+    /// Tells the kernel that all numbers up to `seen` have come with an association to `to`, one that decrypts: what
+    /// it encrypts has numbers of its own, which must not be set back.
+    ///
+    /// # Errors
+    /// When the socket fails or the kernel refuses, for example as the association is gone.
+    pub fn saw(&mut self, to: IpAddr, spi: u32, window: &Window, seen: u64) -> Result<()> {
+        let request = event(to, spi, &window.behind(seen));
+        self.ask.replace("IPsec window", (NEW_EVENT, &request)).map(|_| ())
+    }
 }
 
 /// As how many kinds of messages any bytes can be read: for tests that none ends the program.
@@ -283,7 +300,7 @@ fn association(body: &[u8]) -> Parsed<Option<Association>> {
     }
     let mut told = true;
     let (mut aead, mut crypt, mut code, mut udp) = (None, None, None, false);
-    let (mut sent, mut seen) = (0, 0);
+    let (mut sent, mut seen, mut window) = (0, 0, None);
     attributes(rest, |kind, value| {
         match kind {
             18 => aead = Some(algorithm(value, 2)?),
@@ -296,13 +313,16 @@ fn association(body: &[u8]) -> Parsed<Option<Association>> {
                     && value.get(2..6).is_some_and(|ports| ports == [port, port].concat());
             }
             // `struct xfrm_replay_state`, and `xfrm_replay_state_esn`, with high halves.
-            10 => (sent, seen) = (word(value, 0)?, word(value, 1)?),
-            23 => {
+            REPLAY => (sent, seen) = (word(value, 0)?, word(value, 1)?),
+            REPLAY_EXTENDED => {
                 sent = word(value, 3)? << 32 | word(value, 1)?;
                 seen = word(value, 4)? << 32 | word(value, 2)?;
             }
             21 | 31 => told &= value.iter().all(|byte| *byte == 0),
             _ => {}
+        }
+        if matches!(kind, REPLAY | REPLAY_EXTENDED) && value.len().is_multiple_of(4) {
+            window = Some(Window::of(kind, value));
         }
         Ok(())
     })?;
@@ -348,6 +368,7 @@ fn association(body: &[u8]) -> Parsed<Option<Association>> {
         added_s: u64::from_ne_bytes(*info[176..].first_chunk().expect("longer")),
         sent,
         seen,
+        window,
     }))
 }
 

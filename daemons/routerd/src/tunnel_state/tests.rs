@@ -30,6 +30,7 @@ fn state(keys: Option<[u8; 2]>) -> State {
         added_s: 1,
         sent,
         seen,
+        window: Some(Window::of(10, &[0; 12])),
     };
     let all = |[out, into]: [u8; 2]| {
         vec![association([0, 1], out, [100, 0]), association([1, 0], into, [0, 200])]
@@ -44,6 +45,7 @@ fn state(keys: Option<[u8; 2]>) -> State {
 struct Script {
     heard: VecDeque<netlink::Result<bool>>,
     read: VecDeque<netlink::Result<State>>,
+    told: Arc<Mutex<Vec<(u32, u64)>>>,
     bell: Doorbell,
 }
 
@@ -56,6 +58,11 @@ impl Source for Script {
     }
     fn read(&mut self) -> netlink::Result<State> {
         self.read.pop_front().expect("nobody should ask")
+    }
+    fn saw(&mut self, to: IpAddr, spi: u32, _: &Window, seen: u64) -> netlink::Result<()> {
+        assert_eq!(to, end(0));
+        self.told.lock().expect("numbers").push((spi, seen));
+        Ok(())
     }
 }
 
@@ -73,19 +80,25 @@ fn remembered(
     place: &Path,
     heard: Vec<netlink::Result<bool>>,
     read: Vec<netlink::Result<State>>,
-) -> Remembered {
+) -> (Remembered, Arc<Mutex<Vec<(u32, u64)>>>) {
     let bell = || Arc::new(Doorbell::new().expect("a bell"));
-    let script =
-        Script { heard: heard.into(), read: read.into(), bell: Doorbell::new().expect("a bell") };
+    let told = Arc::default();
+    let script = Script {
+        heard: heard.into(),
+        read: read.into(),
+        told: Arc::clone(&told),
+        bell: Doorbell::new().expect("a bell"),
+    };
     let reserve = Pool::standalone(1).reserve().clone();
     let ring: Bell = Arc::new(|| ());
     let kernel = Kernel { stale: false, ..Kernel::of(script, bell()) };
-    Remembered {
+    let remembered = Remembered {
         esp: Arc::new(Esp::new(1, &[], &[], &ring, &reserve)),
         store: Store::open(place).expect("a store"),
         bell: bell(),
         kernel: Some(Mutex::new(kernel)),
-    }
+    };
+    (remembered, told)
 }
 
 fn at(seconds: u64) -> Time {
@@ -98,7 +111,7 @@ fn what_could_not_be_read_is_read_again() {
     let heard = vec![Ok(true), Ok(false), refused(), Ok(false), Ok(false)];
     let keys = || Ok(state(Some([1, 2])));
     let read = vec![refused(), keys(), keys()];
-    let router = remembered(&place, heard, read);
+    let (router, _) = remembered(&place, heard, read);
     let turn = || router.turn(&mut BTreeMap::new(), at(1));
     let troubles = turn();
     assert!(troubles.kernel.is_some() && troubles.store.is_none(), "{troubles:?}");
@@ -120,7 +133,7 @@ fn what_could_not_be_read_is_read_again() {
 fn a_tunnel_whose_numbers_could_not_be_written_down_is_tried_again() {
     let place = place("full");
     let read = vec![Ok(state(Some([1, 2]))), Ok(state(Some([1, 2])))];
-    let router = remembered(&place, vec![Ok(true)], read);
+    let (router, _) = remembered(&place, vec![Ok(true)], read);
     let turn = || router.turn(&mut BTreeMap::new(), at(1));
     let names = kernel_tunnels::names(&state(Some([1, 1])));
     // As a full disk has it.
@@ -142,13 +155,17 @@ fn a_key_that_is_put_back_goes_on() {
     let keys = || Ok(state(Some([1, 2])));
     let (heard, none) = ([0; 5].map(|_| Ok(true)), || Ok(state(None)));
     let read = vec![keys(), none(), keys(), none(), none()];
-    let router = remembered(&place, heard.into(), read);
+    let (router, told) = remembered(&place, heard.into(), read);
     let turn = |seconds| {
         let troubles = router.turn(&mut BTreeMap::new(), at(seconds));
         assert!(troubles.kernel.is_none() && troubles.store.is_none(), "{troubles:?}");
     };
     turn(1);
     router.esp.opening()[0].saw(777);
+    // What the kernel does not know, it is told, once.
+    router.tell_kernel();
+    router.tell_kernel();
+    assert_eq!(*told.lock().expect("numbers"), [(2, 200), (2, 777)]);
     turn(2);
     assert!(router.esp.sealing().is_empty() && router.esp.opening().is_empty());
     turn(50);
