@@ -27,6 +27,7 @@ const WORDS: [(&str, &str); 17] = [
     ("EBB-T001", "the configuration was reloaded, and what of it was not"),
     ("EBB-T002", "why the configuration was not reloaded"),
     ("EBB-R120", "tunnels: why it cannot be written down which numbers are used"),
+    ("EBB-R121", "tunnels: why the kernel's cannot be read"),
     ("EBB-R131", "an address of redundancy elimination cannot be used, or can again"),
 ];
 
