@@ -10,7 +10,7 @@ use crate::sources::{root, sources};
 const AGAIN: &str = "EBB_WRITE_DOCS=1 cargo test --workspace --test commands every_message";
 
 /// What a message says whose words are not in the source.
-const WORDS: [(&str, &str); 17] = [
+const WORDS: [(&str, &str); 18] = [
     ("EBB-C010", "why the configuration was not reloaded"),
     ("EBB-C011", "which key of the store is not believed, and why"),
     ("EBB-C012", "what failed or ended at a back-end or in the store"),

@@ -164,7 +164,7 @@ mod tests {
 
     fn keyed(algorithm: Algorithm, spi: u32, extended: bool) -> Keyed {
         let key = Key::from_hex(&"5a".repeat(algorithm.key_len()), algorithm).expect("a key");
-        Keyed { spi, algorithm, key, extended }
+        Keyed { spi, algorithm, key, extended, used: 0 }
     }
 
     fn out(algorithm: Algorithm, spi: u32, extended: bool) -> Outbound {

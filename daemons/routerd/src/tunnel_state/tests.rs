@@ -8,6 +8,9 @@ use ebb_host::netlink::xfrm::{Algorithm, Association, Policy, Secret, State, Tem
 
 use super::*;
 
+/// What the kernel was told: of which association, and which number came.
+type Told = Arc<Mutex<Vec<(u32, u64)>>>;
+
 const ENDS: [&str; 2] = ["192.0.2.1", "198.51.100.1"];
 
 fn end(at: usize) -> IpAddr {
@@ -80,7 +83,7 @@ fn remembered(
     place: &Path,
     heard: Vec<netlink::Result<bool>>,
     read: Vec<netlink::Result<State>>,
-) -> (Remembered, Arc<Mutex<Vec<(u32, u64)>>>) {
+) -> (Remembered, Told) {
     let bell = || Arc::new(Doorbell::new().expect("a bell"));
     let told = Arc::default();
     let script = Script {
