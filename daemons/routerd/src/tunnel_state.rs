@@ -418,7 +418,7 @@ impl Keeper {
     /// After the last packet, before another router goes on: writes down what has come.
     ///
     /// # Errors
-    /// As [`Store::saw`].
+    /// As `Store::saw`.
     pub fn leave(&self) -> io::Result<()> {
         self.remembered.remember(&mut BTreeMap::new())
     }
