@@ -427,7 +427,7 @@ impl Keeper {
     /// its, or the peers would take ours for replayed, and windows behind all that came to it.
     ///
     /// # Errors
-    /// As [`Store::claim`].
+    /// As `Store::claim`.
     pub fn renew(&self) -> io::Result<()> {
         let Remembered { esp, store, .. } = &*self.remembered;
         for into in esp.opening() {
