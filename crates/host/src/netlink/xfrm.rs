@@ -20,7 +20,7 @@ use super::frame::{Fault, Messages, Parsed, attributes, u16_of, u32_of};
 use super::socket::{Received, Socket};
 use super::types::Result;
 pub use window::Window;
-use window::{REPLAY, REPLAY_EXTENDED, event};
+use window::{PROTO_ESP, REPLAY, REPLAY_EXTENDED, event};
 
 const XFRM: i32 = 6;
 /// `XFRMNLGRP_EXPIRE`, `_SA`, `_POLICY`.
@@ -36,7 +36,6 @@ const POLICY_ID_LEN: usize = 64;
 const SELECTOR_LEN: usize = 56;
 const TEMPLATE_LEN: usize = 64;
 const NAME_LEN: usize = 64;
-const PROTO_ESP: u8 = 50;
 const MODE_TUNNEL: u8 = 1;
 const OUT: u8 = 1;
 /// `XFRM_STATE_ESN`.

@@ -1,3 +1,5 @@
+//! What becomes of tunnels when the kernel says that its own changed, and it or the directory of numbers fails.
+
 use std::collections::VecDeque;
 use std::fs;
 use std::net::IpAddr;

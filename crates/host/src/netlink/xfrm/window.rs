@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 
 use super::super::abi::{AF_INET, AF_INET6};
-use super::PROTO_ESP;
 
+/// The protocol of associations that encrypt.
+pub(super) const PROTO_ESP: u8 = 50;
 /// `XFRMA_REPLAY_VAL`, `_ESN_VAL`.
 pub(super) const REPLAY: u16 = 10;
 pub(super) const REPLAY_EXTENDED: u16 = 23;
