@@ -40,8 +40,9 @@ pub fn names(state: &State) -> BTreeSet<String> {
     state.associations.iter().filter_map(|one| keyed(one, 0)).map(|one| one.key.name()).collect()
 }
 
-/// The kernel's windows of associations that open, by their keys' names: own end, index and window.
-pub fn windows(state: &State) -> BTreeMap<String, (IpAddr, u32, Window)> {
+/// The kernel's windows of associations that open, by their keys' names: own end, index, window, and up to which number
+/// all has come there.
+pub fn windows(state: &State) -> BTreeMap<String, (IpAddr, u32, Window, u64)> {
     let tunnels: Vec<Template> = state.policies.iter().filter_map(|one| one.tunnel).collect();
     let opens = |one: &&Association| {
         tunnels.iter().any(|tunnel| {
@@ -49,7 +50,7 @@ pub fn windows(state: &State) -> BTreeMap<String, (IpAddr, u32, Window)> {
         })
     };
     let window = |one: &Association| {
-        Some((keyed(one, 0)?.key.name(), (one.to, one.spi, one.window.clone()?)))
+        Some((keyed(one, 0)?.key.name(), (one.to, one.spi, one.window.clone()?, one.seen)))
     };
     state.associations.iter().filter(opens).filter_map(window).collect()
 }

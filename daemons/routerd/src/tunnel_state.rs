@@ -92,8 +92,8 @@ struct Kernel {
     known: BTreeSet<String>,
     /// Names of keys that they had, and when those were seen to be gone.
     gone: BTreeMap<String, Time>,
-    /// Its windows, by the names of their keys, and the numbers up to which it was told that all have come.
-    windows: BTreeMap<String, (IpAddr, u32, Window)>,
+    /// Its windows, by the names of their keys, and the numbers up to which it knows or was told that all have come.
+    windows: BTreeMap<String, (IpAddr, u32, Window, u64)>,
     told: BTreeMap<String, u64>,
     /// It has refused to be told.
     refused: bool,
@@ -297,17 +297,20 @@ impl Remembered {
     }
 
     /// What has come here must not be opened once more by the kernel, where it gets packets that Ebb does not.
-    /// An association may be gone since it was read.
     fn tell_kernel(&self) {
         let Some(kernel) = &self.kernel else { return };
         let mut kernel = kernel.lock().expect("tunnels");
         let Kernel { tunnels, windows, told, refused, .. } = &mut *kernel;
         for into in self.esp.opening() {
             let (name, seen) = (into.name(), into.seen());
-            let Some((to, spi, window)) = windows.get(name) else { continue };
+            let Some((to, spi, window, _)) = windows.get(name) else { continue };
             if seen > told.get(name).copied().unwrap_or(0) {
                 match tunnels.saw(*to, *spi, window, seen) {
-                    Ok(()) => _ = told.insert(name.to_owned(), seen),
+                    Ok(()) => {
+                        _ = told.insert(name.to_owned(), seen);
+                        *refused = false;
+                    }
+                    Err(error) if is_gone(&error) => {}
                     Err(error) if !*refused => {
                         warn!(
                             %error,
@@ -384,8 +387,9 @@ impl Remembered {
         kernel.gone.retain(|name, _| !known.contains(name));
         kernel.known = known;
         kernel.windows = kernel_tunnels::windows(&state);
-        // Whatever the kernel has had since it was told.
-        kernel.told.clear();
+        // Never back behind what has come to the kernel alone.
+        let has_come = kernel.windows.iter().map(|(name, (.., seen))| (name.clone(), *seen));
+        kernel.told = has_come.collect();
         kernel.changed.ring();
         kernel.stale = outcome.is_err();
         Ok(outcome?)
@@ -412,6 +416,11 @@ impl Remembered {
         out.hold(more);
         Ok(())
     }
+}
+
+/// Whether an association is no longer there that was when it was read.
+fn is_gone(error: &netlink::Error) -> bool {
+    matches!(error, netlink::Error::Refused { source, .. } if source.raw_os_error() == Some(libc::ESRCH))
 }
 
 impl Keeper {

@@ -170,7 +170,7 @@ fn a_key_that_is_put_back_goes_on() {
     // What the kernel does not know, it is told, once.
     router.tell_kernel();
     router.tell_kernel();
-    assert_eq!(*told.lock().expect("numbers"), [(2, 200), (2, 777)]);
+    assert_eq!(*told.lock().expect("numbers"), [(2, 777)]);
     turn(2);
     assert!(router.esp.sealing().is_empty() && router.esp.opening().is_empty());
     turn(50);
@@ -186,5 +186,25 @@ fn a_key_that_is_put_back_goes_on() {
     // Nothing is announced: time is enough.
     turn(120);
     assert_eq!(files(), 0);
+    fs::remove_dir_all(&place).expect("removed");
+}
+
+#[test]
+fn the_kernels_window_is_never_set_back() {
+    let place = place("window");
+    let mut later = state(Some([1, 2]));
+    later.associations[1].seen = 1000;
+    let read = vec![Ok(state(Some([1, 2]))), Ok(later)];
+    let (router, told) = remembered(&place, vec![Ok(true), Ok(true)], read);
+    let turn = || router.turn(&mut BTreeMap::new(), at(1));
+    assert!(turn().kernel.is_none());
+    // Packets come to the kernel alone meanwhile.
+    assert!(turn().kernel.is_none());
+    router.esp.opening()[0].saw(999);
+    router.tell_kernel();
+    assert!(told.lock().expect("numbers").is_empty());
+    router.esp.opening()[0].saw(1001);
+    router.tell_kernel();
+    assert_eq!(*told.lock().expect("numbers"), [(2, 1001)]);
     fs::remove_dir_all(&place).expect("removed");
 }
