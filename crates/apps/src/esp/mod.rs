@@ -277,7 +277,9 @@ impl Esp {
             for keyed in &peer.into {
                 let name = keyed.key.name();
                 let is_known = |one: &&Arc<Inbound>| one.spi == keyed.spi && one.name() == name;
-                let known = opening.iter().find(is_known).cloned();
+                // Of another tunnel, too, with which this one shares it.
+                let all = opening.iter().chain(next.into.iter().map(|(one, _)| one));
+                let known = all.into_iter().find(is_known).cloned();
                 let make = |start: Start| Arc::new(Inbound::new(keyed, WINDOW, start.seen));
                 let into = known.or_else(|| start(keyed, Direction::In).map(make));
                 next.into.extend(into.map(|into| (into, first + number)));

@@ -12,7 +12,7 @@ use ebb_units::Time;
 use ebb_wire::{Fragments, Ipv4, Ipv6, ethertype, is_group, link, protocol};
 
 use super::Shared;
-use super::association::Refusal;
+use super::association::{Inbound, Refusal};
 use super::counters::{Counted, Counters};
 use super::encapsulate::{self, Opened, Place, UDP_PORT};
 use super::numbers::{Number, Taken};
@@ -357,7 +357,7 @@ impl Pass<'_> {
             }
             return self.drop(packet, Counted::UnknownSpi, out);
         };
-        let (association, tunnel) = &into[found];
+        let (association, _) = &into[found];
         let inner = match encapsulate::open(&mut packet, place, esp_at, association) {
             Ok(Opened::Packet(inner)) => inner,
             Ok(Opened::Dummy) => return self.drop(packet, Counted::Dummies, out),
@@ -366,10 +366,10 @@ impl Pass<'_> {
             Err(Refusal::Forged) => return self.drop(packet, Counted::Forged, out),
             Err(Refusal::Malformed) => return self.drop(packet, Counted::Malformed, out),
         };
-        // The peer speaks for its own prefixes only (RFC 4301 section 5.2).
-        let allowed =
-            see(&packet).is_some_and(|seen| self.shared.policy.inbound(seen.ends) == Some(*tunnel));
-        if !allowed {
+        // The peer speaks for its own prefixes only (RFC 4301 section 5.2). Tunnels may share what they are opened with.
+        let tunnel = see(&packet).and_then(|seen| self.shared.policy.inbound(seen.ends));
+        let may = |(one, its): &(Arc<Inbound>, usize)| one.spi == spi && Some(*its) == tunnel;
+        if !may(&into[found]) && !into.iter().any(may) {
             return self.drop(packet, Counted::OtherInside, out);
         }
         packet.flags |= OPENED;

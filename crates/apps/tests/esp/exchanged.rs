@@ -66,6 +66,20 @@ fn tunnels_come_and_go() {
     far.pass(&carried(&late));
     assert_eq!(far.router.send(&[carried(&old)]), [Left::Dropped(DropReason::Application)]);
     assert_eq!((far.count("dropped_replayed"), far.count("opened_packets")), (1, 3));
+    // Tunnels may share what they are opened with, and its window.
+    let shared = || [peer(false, None, &[(0x1003, "a3")]), peer(false, None, &[(0x1003, "a3")])];
+    for other in [1, 0] {
+        let elsewhere = Selector {
+            local: net("10.50.0.0/16"),
+            remote: net("198.51.100.0/24"),
+            tunnel: Some(other),
+        };
+        let two = [elsewhere, selector(false, Some(1 - other))];
+        assert_eq!(give(&far, &shared(), &two), 0, "known");
+        assert_eq!(give(&End::of(&[]), &shared(), &two), 1, "one window");
+        far.pass(&carried(&near.pass(&frame)));
+    }
+    assert_eq!(far.count("opened_packets"), 5);
     // A rule before the tunnel's lets packets pass as they are.
     let bypass = [selector(true, None), selector(true, Some(0))];
     give(&near, &[peer(true, Some((0x1003, "a3")), &[])], &bypass);
@@ -81,5 +95,5 @@ fn tunnels_come_and_go() {
         let left = near.router.send(&[keys.to_frame(&[0; 30])]);
         assert_eq!(matches!(left[..], [Left::Kernel(_)]), is_kernels, "{source}: {left:?}");
     }
-    assert_eq!(near.count("sealed_packets"), 3);
+    assert_eq!(near.count("sealed_packets"), 5);
 }
