@@ -20,8 +20,8 @@ use crate::voq::{Voqs, wire_len};
 
 /// Frames handed over at a time: few, so that none is still on its way when the day has ended.
 const BURST: usize = 8;
-/// Days in a row in which the first frame of a queue did not go, until it is asked whether it ever will.
-const BARREN_MAX: u32 = 16;
+/// Days of a destination by which a frame is judged to be too long for any.
+const DAYS: u64 = 16;
 /// A day is looked at so late at times, and a frame that fits only without that never goes, ns.
 const LATE_NS: u64 = 5_000;
 /// Frames that the longest packet leaves in.
@@ -72,11 +72,27 @@ impl Routing {
     }
 }
 
-/// The days of a destination since a frame last left for it although one waited.
+/// The days of a destination lately, in runs of [`DAYS`]: how many there were, and the longest of this run and of the
+/// last.
 #[derive(Clone, Copy, Debug, Default)]
-struct Barren {
-    days: u32,
-    longest_ns: u64,
+struct Lately {
+    days: u64,
+    longest_ns: [u64; 2],
+}
+
+impl Lately {
+    fn note(&mut self, len_ns: u64) {
+        self.days += 1;
+        self.longest_ns[0] = self.longest_ns[0].max(len_ns);
+        if self.days.is_multiple_of(DAYS) {
+            self.longest_ns = [0, self.longest_ns[0]];
+        }
+    }
+
+    /// The longest, once enough are known.
+    fn longest_ns(&self) -> Option<u64> {
+        (self.days >= DAYS).then(|| self.longest_ns[0].max(self.longest_ns[1]))
+    }
 }
 
 /// What a rack is made of.
@@ -112,7 +128,7 @@ pub struct Rack {
     today: Option<(Day, Purse)>,
     wanted: bool,
     /// By destination.
-    barren: Vec<Barren>,
+    lately: Vec<Lately>,
     /// When the link has carried all that was handed over.
     link_free_ns: u64,
     /// What the link takes for frames that were just handed over while it had nothing to carry.
@@ -152,7 +168,7 @@ impl Rack {
             voqs: Voqs::new(crate::sync::RACKS_MAX, queue_bytes, mark_bytes),
             today: None,
             wanted: false,
-            barren: vec![Barren::default(); crate::sync::RACKS_MAX],
+            lately: vec![Lately::default(); crate::sync::RACKS_MAX],
             link_free_ns: 0,
             from_idle_ns: None,
             calm_until_ns: 0,
@@ -265,8 +281,8 @@ impl Rack {
         }
         // Every rack's link is to begin before any has its second frame.
         let dawn = self.begin(day, to, rules);
-        if dawn && self.barren[to].days >= BARREN_MAX {
-            self.drop_too_long(day, to, rules, pool);
+        if dawn && let Some(longest_ns) = self.lately[to].longest_ns() {
+            self.drop_too_long(longest_ns.max(day.end_ns - day.begin_ns), to, rules, pool);
         }
         let burst = if dawn { 1 } else { BURST };
         let into_ns = now_ns.saturating_sub(day.begin_ns);
@@ -283,7 +299,6 @@ impl Rack {
         }
         if self.wanted && !self.out.is_empty() {
             self.wanted = false;
-            self.barren[to] = Barren::default();
             self.counters.first_after.add(into_ns);
         }
         self.hand_to_uplink(to, false, rules, pool);
@@ -301,10 +316,8 @@ impl Rack {
     }
 
     /// What no day carries would keep what is behind it waiting for ever. Days differ in length: a frame is too
-    /// long if it is for all of those in which it, or what was before it, had to stay.
-    #[cold]
-    fn drop_too_long(&mut self, day: Day, to: usize, rules: &Rules, pool: &mut Pool) {
-        let longest_ns = self.barren[to].longest_ns.max(day.end_ns - day.begin_ns);
+    /// long if it is for the longest of late.
+    fn drop_too_long(&mut self, longest_ns: u64, to: usize, rules: &Rules, pool: &mut Pool) {
         let most_ns = longest_ns.saturating_sub(rules.guard_ns + LATE_NS);
         if most_ns == 0 {
             // Nothing ever leaves under these rules; whoever changes them finds the queue as it is.
@@ -326,11 +339,7 @@ impl Rack {
             }
             let before = usize::from(today.outputs[usize::from(self.number)]);
             self.counters.days_left += u64::from(self.voqs.first(before).is_some());
-            if self.wanted {
-                let barren = &mut self.barren[before];
-                barren.days = barren.days.saturating_add(1);
-                barren.longest_ns = barren.longest_ns.max(today.end_ns - today.begin_ns);
-            }
+            self.lately[before].note(today.end_ns - today.begin_ns);
         }
         let purse =
             Purse::new(rules.tokens, day.end_ns - day.begin_ns, rules.rate_bps, rules.ahead);
