@@ -94,7 +94,7 @@ impl Program {
         if self.path == PacketPath::Worker {
             return self.classifier(BY_WORKERS).map_err(broken);
         }
-        // A program in a driver sees the tags, and knows no connections.
+        // A program in a driver sees the tags, of which it forwards none, and knows no connections.
         let (plain, connected) = ON_KERNEL_PATH[usize::from(tagged && !self.in_driver)];
         if self.in_driver || !matches!(self.connected, Some(Some(_))) {
             return self.classifier(plain).map_err(broken);

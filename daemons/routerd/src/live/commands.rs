@@ -94,8 +94,10 @@ impl Live {
         }
         let by_workers = live.interface.options().path == PacketPath::Worker;
         let mut link = live.interface.index();
-        // The kernel path sees packets of VLANs where the stack has taken the tag off.
-        if !by_workers && let Some(index) = known.vlan_of(&frame) {
+        // Before the stack, the kernel path sees packets of VLANs where the stack has taken the tag off; in a driver it
+        // leaves them to the stack.
+        let before_stack = !by_workers && !live.interface.mode().native;
+        if before_stack && let Some(index) = known.vlan_of(&frame) {
             frame.drain(12..16);
             link = index;
         }
