@@ -12,5 +12,4 @@ fn main() {
     if let Some(head) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={head}");
     }
-    println!("cargo::rerun-if-changed=build.rs");
 }
