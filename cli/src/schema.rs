@@ -9,6 +9,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ebb_catalogue::STUDIES;
 use ebb_clusterd::config::ClusterConfig;
+use ebb_routerd::config::Config;
 use ebb_scenario::Schema as Declared;
 use ebb_study::{json_schema_of, reference_of};
 use ebb_tord::config::{OcsConfig, TorConfig};
@@ -20,7 +21,7 @@ Examples:
   ebb schema circuit > circuit.schema.json       JSON Schema, for editors of TOML
   ebb schema circuit --of plan --reference       a reference page in Markdown
   ebb schema route --of fabric                   that of `ebb fabric route`
-  ebb schema cluster --of daemon                 the configuration of `ebb cluster run`")]
+  ebb schema router --of daemon                  the configuration of `ebb router run`")]
 pub struct Schema {
     /// The system, command or daemon
     #[arg(value_name = "SYSTEM")]
@@ -47,7 +48,8 @@ const DAEMON: &str = "daemon";
 type Configuration = (&'static str, &'static str, fn() -> Declared);
 
 /// The configurations of daemons.
-const DAEMONS: [Configuration; 3] = [
+const DAEMONS: [Configuration; 4] = [
+    ("router", "A router: its ports, workers, governor and applications", Config::schema),
     ("cluster", "A cluster: one file for all its machines", Declared::of::<ClusterConfig>),
     ("tor", "A top-of-rack switch and its racks", Declared::of::<TorConfig>),
     (

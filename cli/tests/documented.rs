@@ -275,7 +275,7 @@ fn run(place: &Path, line: &str, worker: usize) -> Option<String> {
 #[cfg(feature = "systems")]
 #[test]
 fn every_configuration_is_documented() {
-    for name in ["cluster", "tor", "ocs"] {
+    for name in ["router", "cluster", "tor", "ocs"] {
         let page = ebb().args(["schema", name, "--of", "daemon", "--reference"]).output();
         let page = String::from_utf8(page.expect("ebb runs").stdout).expect("text");
         let path = root().join(format!("docs/reference/daemon-{name}.md"));

@@ -14,7 +14,7 @@ use syn::{Attribute, Data, DeriveInput, Expr, ExprLit, Field, Fields, Lit, Meta,
 
 /// Derives `ebb_scenario::Described` for structs with named fields and for enums: of words, tagged inside
 /// (`serde(tag)`) or told by what they hold (`serde(untagged)`).
-#[proc_macro_derive(Described, attributes(schema))]
+#[proc_macro_derive(Described, attributes(schema, serde))]
 pub fn described(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
     derived(&input).unwrap_or_else(|error| error.to_compile_error()).into()
@@ -300,9 +300,9 @@ fn defaults(fields: &Fields) -> syn::Result<Vec<Tokens>> {
         let (name, ty) = (quote::format_ident!("default_{name}"), &field.ty);
         functions.push(match &value {
             Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => {
-                quote!(fn #name() -> #ty { ::core::convert::From::from(#value) })
+                quote!(pub(crate) fn #name() -> #ty { ::core::convert::From::from(#value) })
             }
-            value => quote!(fn #name() -> #ty { #value }),
+            value => quote!(pub(crate) fn #name() -> #ty { #value }),
         });
     }
     Ok(functions)

@@ -9,6 +9,7 @@
 //! `[[neighbour]]`, `routes_file`) are accepted and have no effect, so that one file serves live
 //! runs and replays alike.
 
+mod application_types;
 mod applications;
 mod check;
 mod diff;
@@ -17,6 +18,7 @@ mod parse;
 mod problem;
 mod read;
 mod redundancy;
+mod schema;
 mod statics;
 mod tunnels;
 mod types;
@@ -25,6 +27,7 @@ mod write;
 use std::io;
 use std::path::Path;
 
+pub use application_types::*;
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};
 pub use types::*;

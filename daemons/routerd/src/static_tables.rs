@@ -47,7 +47,7 @@ pub fn live_route_limits(config: &Config) -> RouteLimits {
 
 /// The MAC address of a port, as configured or by its number.
 pub fn port_mac(config: &Config, port: usize) -> [u8; 6] {
-    config.ports[port].mac.unwrap_or([2, 0, 0, 0, 0, port as u8])
+    config.ports[port].mac.map_or([2, 0, 0, 0, 0, port as u8], |mac| mac.0)
 }
 
 /// Interfaces, addresses, routes and neighbours of a configuration.
@@ -90,7 +90,7 @@ pub fn build(config: &Config) -> Result<(FibWriter, Arc<Fib>)> {
         load(&mut fib, config, file, &device)?;
     }
     for neighbour in &config.neighbours {
-        fib.set_neighbour(device(&neighbour.device)?, neighbour.address, neighbour.mac);
+        fib.set_neighbour(device(&neighbour.device)?, neighbour.address, neighbour.mac.0);
     }
     fib.publish();
     Ok((fib, shared))

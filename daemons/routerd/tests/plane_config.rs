@@ -239,7 +239,10 @@ fn a_tunnel_is_read_and_written_and_waits_for_a_restart() {
     assert_eq!(Config::from_str("b", &config.to_table().to_string()).unwrap(), config);
     let other = Config::from_str("c", &TUNNEL.replace("4098", "4099")).unwrap();
     let changes = Config::diff(&config, &other);
-    assert!(matches!(&changes[..], [Change::Restart { field: "esp.tunnel", .. }]), "{changes:?}");
+    assert!(
+        matches!(&changes[..], [Change::Restart { field, .. }] if field == "esp.tunnel"),
+        "{changes:?}"
+    );
     let missing = config.check_files().unwrap_err();
     let said = format!("{missing:#}");
     assert!(
@@ -315,7 +318,10 @@ fn a_peer_is_read_and_written_and_waits_for_a_restart() {
     assert_eq!(Config::from_str("b", &config.to_table().to_string()).unwrap(), config);
     let other = Config::from_str("c", &format!("{PEER}[dedup]\ncache_mib = 16\n")).unwrap();
     let changes = Config::diff(&config, &other);
-    assert!(matches!(&changes[..], [Change::Restart { field: "dedup", .. }]), "{changes:?}");
+    assert!(
+        matches!(&changes[..], [Change::Restart { field, .. }] if field == "dedup"),
+        "{changes:?}"
+    );
     let mut kept = other;
     kept.keep_what_needs_a_restart(&config);
     assert_eq!(kept, config);

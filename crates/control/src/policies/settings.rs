@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// `q_h`: a queue longer than this, in packets, is filling up. Published: 32.
+    #[schema(least = 1, most = 1 << 20)]
     pub queue_high: u32,
     /// `q_l`: a queue shorter than this, in packets, is nearly empty. Published: 4.
-    #[schema(least = 1)]
+    #[schema(least = 1, most = 1 << 20)]
     pub queue_low: u32,
     /// `c_up`: capacity is added when more than this many samples in a row found the queue above
     /// `queue_high`. Not published.
@@ -24,24 +25,28 @@ pub struct Settings {
     /// The default of 4 adds a core after five full batches in a row each left more than 32 packets behind,
     /// 320 packets' time: short of what a ring of 2,048 holds, longer than what one burst of a sender leaves
     /// behind.
+    #[schema(most = 1 << 24)]
     pub count_up: u32,
     /// `c_down`: capacity is taken away when more than this many samples in a row found the queue
     /// below `queue_low`. Not published.
+    #[schema(most = 1 << 24)]
     pub count_down: u32,
     /// Most packets a worker receives at once. Not published; 64 is what the data plane is built for.
     #[schema(least = 1, most = 64)]
     pub batch: u32,
     /// In silence nothing arrives that would take a sample, so until one core at the lowest
     /// frequency is left, a timer takes one this often.
-    #[schema(least = 1)]
+    #[schema(least = 1, most = 10_000)]
     pub sample_ms: u32,
     /// Shortest time the queue stays low before capacity is taken away. Unused with `as_published`.
     ///
     /// The time a sample stands for varies a thousandfold with the load, `count_down` alone would react to
     /// a pause of microseconds.
+    #[schema(most = 600_000)]
     pub hold_ms: u32,
     /// Longest time before a step that failed is tried again, and the time within which a step up
     /// means that the step down before it failed. Unused with `as_published`.
+    #[schema(most = 600_000)]
     pub hold_max_ms: u32,
     /// The published algorithm and nothing else: no hold, so it oscillates whenever the load lies
     /// between two operating points.

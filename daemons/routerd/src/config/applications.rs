@@ -5,36 +5,19 @@ use std::path::PathBuf;
 
 use toml::Spanned;
 
+use super::application_types::{FlowExport, FlowTransport, FlowVersion};
+use super::parse::or;
 use super::read::Section;
-use super::types::{App, Config, FlowExport, FlowTransport, FlowVersion};
-
-/// Every field of `[ipfix]`; a change of one waits for a restart.
-pub(super) const IPFIX_FIELDS: [&str; 11] = [
-    "ipfix.collector",
-    "ipfix.transport",
-    "ipfix.file",
-    "ipfix.version",
-    "ipfix.biflow",
-    "ipfix.domain",
-    "ipfix.active_timeout_s",
-    "ipfix.idle_timeout_s",
-    "ipfix.template_interval_s",
-    "ipfix.flows",
-    "ipfix.sampling",
-];
-
-fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
-    value.map_or(default, Spanned::into_inner)
-}
+use super::types::{App, Config};
 
 pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
     let default = FlowExport::default();
     let remedy = "expected address and port, for example \"192.0.2.9:4739\"";
     let collector = section.value::<SocketAddr>("collector", remedy);
-    let transport = section.value("transport", "use udp or tcp, in quotes");
+    let transport = section.choice("transport");
     let file = section.value::<PathBuf>("file", "expected a path in quotes");
-    let version = section.value::<FlowVersion>("version", "use ipfix or netflow9, in quotes");
-    let biflow = section.value::<bool>("biflow", "use true or false");
+    let version = section.choice::<FlowVersion>("version");
+    let biflow = section.choice::<bool>("biflow");
     if let (Some(_), Some(file)) = (&collector, &file) {
         let remedy = "remove one; two places would need two exporters";
         section.report("file", file.span(), "there is a collector as well", remedy);
@@ -56,18 +39,12 @@ pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
         file: file.map(Spanned::into_inner),
         version: or(version, default.version),
         biflow: or(biflow, default.biflow),
-        domain: or(section.number("domain", 0..=i64::from(u32::MAX)), default.domain),
-        active_timeout_s: or(
-            section.number("active_timeout_s", 1..=86_400),
-            default.active_timeout_s,
-        ),
-        idle_timeout_s: or(section.number("idle_timeout_s", 1..=3_600), default.idle_timeout_s),
-        template_interval_s: or(
-            section.number("template_interval_s", 1..=86_400),
-            default.template_interval_s,
-        ),
-        flows: or(section.number("flows", 64..=1 << 26), default.flows),
-        sampling: or(section.number("sampling", 1..=1 << 24), default.sampling),
+        domain: or(section.number("domain"), default.domain),
+        active_timeout_s: or(section.number("active_timeout_s"), default.active_timeout_s),
+        idle_timeout_s: or(section.number("idle_timeout_s"), default.idle_timeout_s),
+        template_interval_s: or(section.number("template_interval_s"), default.template_interval_s),
+        flows: or(section.number("flows"), default.flows),
+        sampling: or(section.number("sampling"), default.sampling),
     };
     section.finish();
     export

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use ebb_control::policies::Settings;
+use ebb_scenario::schema::Kind;
+use toml::{Table, Value};
 
+use super::schema::DECLARED;
 use super::types::{Config, Governor, Kernel, Limits, Metrics, Moderation, Port};
 
 /// One step of a reload.
@@ -38,7 +41,7 @@ pub enum Change {
     /// The change of this field waits for a restart.
     Restart {
         /// The field, such as `router.workers`.
-        field: &'static str,
+        field: String,
         /// Its present value.
         old: String,
         /// Its value in the new file.
@@ -124,86 +127,54 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
     changes
 }
 
+/// What a running router keeps.
+const RESTART: [&str; 14] = [
+    "router.workers",
+    "router.cpus",
+    "router.redirect",
+    "router.apps",
+    "router.batch",
+    "router.frames",
+    "governor.interrupts",
+    "governor.kernel_full_percent",
+    "governor.sysfs_root",
+    "governor.journal_directory",
+    "governor.record",
+    "power.model",
+    "power.paths",
+    "status.socket",
+];
+
 fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
-    let mut compare = |field: &'static str, old: String, new: String| {
+    let tables = [old.to_table(), new.to_table()];
+    let value = |table: &Table, field: &str| {
+        let (section, key) = field.split_once('.').expect("a field of a section");
+        match table.get(section).and_then(|section| section.get(key)) {
+            None => "unset".to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
+    };
+    let ipfix = DECLARED.find("ipfix").map(|field| &field.kind);
+    let Some(Kind::Table(ipfix)) = ipfix else { unreachable!("it is a section") };
+    let ipfix = ipfix.fields.iter().map(|field| format!("ipfix.{}", field.name));
+    for field in RESTART.into_iter().map(String::from).chain(ipfix) {
+        let [old, new] = tables.each_ref().map(|table| value(table, &field));
         if old != new {
             changes.push(Change::Restart { field, old, new });
         }
-    };
-    let count = |value: Option<u32>| value.map_or("automatic".to_owned(), |n| n.to_string());
-    compare(
-        "router.workers",
-        count(old.router.workers.map(u32::from)),
-        count(new.router.workers.map(u32::from)),
-    );
-    compare("router.cpus", format!("{:?}", old.router.cpus), format!("{:?}", new.router.cpus));
-    compare(
-        "router.redirect",
-        format!("{:?}", old.router.redirect).to_lowercase(),
-        format!("{:?}", new.router.redirect).to_lowercase(),
-    );
-    compare(
-        "router.apps",
-        format!("{:?}", old.router.apps).to_lowercase(),
-        format!("{:?}", new.router.apps).to_lowercase(),
-    );
-    compare("router.batch", old.router.batch.to_string(), new.router.batch.to_string());
-    compare("router.frames", count(old.router.frames), count(new.router.frames));
-    compare(
-        "governor.interrupts",
-        old.governor.interrupts.to_string(),
-        new.governor.interrupts.to_string(),
-    );
-    compare(
-        "governor.kernel_full_percent",
-        old.governor.kernel_full_percent.to_string(),
-        new.governor.kernel_full_percent.to_string(),
-    );
-    compare(
-        "governor.sysfs_root",
-        old.governor.sysfs_root.display().to_string(),
-        new.governor.sysfs_root.display().to_string(),
-    );
-    compare(
-        "governor.journal_directory",
-        old.governor.journal_directory.display().to_string(),
-        new.governor.journal_directory.display().to_string(),
-    );
-    let record = |config: &Config| {
-        config.governor.record.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
-    };
-    compare("governor.record", record(old), record(new));
-    let model = |config: &Config| {
-        config.power.model.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
-    };
-    compare("power.model", model(old), model(new));
-    let paths = |config: &Config| {
-        config.power.paths.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
-    };
-    compare("power.paths", paths(old), paths(new));
-    let socket = |config: &Config| {
-        config.status.socket.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
-    };
-    compare("status.socket", socket(old), socket(new));
-    let of = |config: &Config, key: &str| {
-        let table = toml::Table::try_from(&config.ipfix).expect("numbers and words");
-        table.get(key).map_or("none".to_owned(), ToString::to_string)
-    };
-    for field in super::applications::IPFIX_FIELDS {
-        let key = field.trim_start_matches("ipfix.");
-        compare(field, of(old, key), of(new, key));
     }
     let (from, to) = (old.esp.tunnels.len(), new.esp.tunnels.len());
     if old.esp != new.esp {
         changes.push(Change::Restart {
-            field: "esp.tunnel",
+            field: "esp.tunnel".to_owned(),
             old: format!("as it is ({from})"),
             new: format!("what the file says ({to})"),
         });
     }
     if old.dedup != new.dedup {
         changes.push(Change::Restart {
-            field: "dedup",
+            field: "dedup".to_owned(),
             old: format!("as it is ({} peers)", old.dedup.peers.len()),
             new: format!("what the file says ({} peers)", new.dedup.peers.len()),
         });

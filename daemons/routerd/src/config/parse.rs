@@ -18,13 +18,12 @@ use super::redundancy;
 use super::statics;
 use super::tunnels;
 use super::types::{
-    App, Checksums, Config, Governor, Kernel, Limits, MTU_MAX, Metrics, Moderation, PacketPath,
-    Port, Power, Redirect, Router, StatusSocket, Vlan, Xdp, ZeroCopy,
+    App, Config, Governor, Kernel, Limits, Mac, Metrics, Port, Power, Router, StatusSocket, Vlan,
 };
 use crate::policy::Mechanism;
 
 /// How long a packet may wait for the sake of energy, unless the file says otherwise.
-const LATENCY_BUDGET_US: u32 = 200;
+pub(super) const LATENCY_BUDGET_US: u32 = 200;
 
 pub(super) fn config(name: &str, text: &str) -> Result<Config, ConfigError> {
     let reader = Reader::new(name, text);
@@ -84,12 +83,12 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
     Some(config)
 }
 
-fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
+pub(super) fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
     value.map_or(default, Spanned::into_inner)
 }
 
 fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
-    let workers = section.number::<u16>("workers", 1..=128);
+    let workers = section.number::<u16>("workers");
     let remedy = "expected a list of CPU numbers, for example [0, 1]";
     let cpus = section.value::<Vec<Spanned<u16>>>("cpus", remedy);
     check::cpus(&section, workers.as_ref(), cpus.as_ref());
@@ -101,9 +100,9 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
         let remedy = format!("use one of {}", NAMES.map(|(name, _)| name).join(", "));
         section.report("mode", mode.span(), &message, &remedy);
     }
-    let frames = section.number::<u32>("frames", 256..=1 << 24);
-    let batch = section.number::<u32>("batch", 1..=64).map(Spanned::into_inner);
-    let redirect = section.value("redirect", "use auto, rss or steer, in quotes");
+    let frames = section.number::<u32>("frames");
+    let batch = section.number::<u32>("batch").map(Spanned::into_inner);
+    let redirect = section.choice("redirect");
     let apps =
         section.value::<Vec<App>>("apps", "expected a list of names, for example [\"count\"]");
     if let Some(apps) = &apps
@@ -113,19 +112,20 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
         let message = format!("{:?} is named twice", apps.get_ref()[twice]).to_lowercase();
         section.report("apps", apps.span(), &message, "name each once");
     }
-    let routes_file = section.value::<PathBuf>("routes_file", "expected a path in quotes");
+    let routes_file = section.path("routes_file");
     section.finish();
+    let default = Router::default();
     let router = Router {
-        batch: batch.unwrap_or_default(),
+        batch: batch.unwrap_or(default.batch),
         workers: workers.map(Spanned::into_inner),
         cpus: cpus.map_or_else(Vec::new, |cpus| {
             cpus.into_inner().into_iter().map(Spanned::into_inner).collect()
         }),
-        mode: or(mode, String::from("powersave")),
-        redirect: or(redirect, Redirect::Auto),
-        apps: or(apps, Vec::new()),
+        mode: or(mode, default.mode),
+        redirect: or(redirect, default.redirect),
+        apps: or(apps, default.apps),
         frames: frames.map(Spanned::into_inner),
-        routes_file: routes_file.map(Spanned::into_inner),
+        routes_file,
     };
     (router, batch)
 }
@@ -141,8 +141,8 @@ fn kernel(mut section: Section<'_, '_>) -> Kernel {
 
 fn model(mut section: Section<'_, '_>) -> ModelSettings {
     let default = ModelSettings::default();
-    let headroom = section.number("headroom_percent", 0..=1000);
-    let hysteresis = section.number("hysteresis_percent", 0..=1000);
+    let headroom = section.number("headroom_percent");
+    let hysteresis = section.number("hysteresis_percent");
     section.finish();
     ModelSettings {
         headroom_percent: or(headroom, default.headroom_percent),
@@ -152,22 +152,22 @@ fn model(mut section: Section<'_, '_>) -> ModelSettings {
 
 fn powersave(mut section: Section<'_, '_>) -> Settings {
     let default = Settings::default();
-    let high = section.number::<u32>("queue_high", 1..=1 << 20);
-    let low = section.number::<u32>("queue_low", 1..=1 << 20);
-    let hold = section.number::<u32>("hold_ms", 0..=600_000);
-    let hold_max = section.number::<u32>("hold_max_ms", 0..=600_000);
+    let high = section.number::<u32>("queue_high");
+    let low = section.number::<u32>("queue_low");
+    let hold = section.number::<u32>("hold_ms");
+    let hold_max = section.number::<u32>("hold_max_ms");
     let queue_at = low.as_ref().or(high.as_ref()).map(Spanned::span);
     let hold_at = hold.as_ref().or(hold_max.as_ref()).map(Spanned::span);
     let settings = Settings {
         queue_high: or(high, default.queue_high),
         queue_low: or(low, default.queue_low),
-        count_up: or(section.number("count_up", 0..=1 << 24), default.count_up),
-        count_down: or(section.number("count_down", 0..=1 << 24), default.count_down),
-        batch: or(section.number("batch", 1..=64), default.batch),
-        sample_ms: or(section.number("sample_ms", 1..=10_000), default.sample_ms),
+        count_up: or(section.number("count_up"), default.count_up),
+        count_down: or(section.number("count_down"), default.count_down),
+        batch: or(section.number("batch"), default.batch),
+        sample_ms: or(section.number("sample_ms"), default.sample_ms),
         hold_ms: or(hold, default.hold_ms),
         hold_max_ms: or(hold_max, default.hold_max_ms),
-        as_published: or(section.value("as_published", "use true or false"), default.as_published),
+        as_published: or(section.choice("as_published"), default.as_published),
         ..default
     };
     if let Err(Invalid { field, message, .. }) = settings.check() {
@@ -179,19 +179,16 @@ fn powersave(mut section: Section<'_, '_>) -> Settings {
     settings
 }
 
-/// What is left of a CPU's time is what a burst needs.
-const KERNEL_FULL_PERCENT: u8 = 90;
-
 /// `[governor]`, and the latency budget, which the policies want to know.
 fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
-    let frequency = section.value("frequency", "use true or false");
-    let idle = section.value("idle", "use true or false");
-    let interrupts = section.value("interrupts", "use true or false");
-    let moderation = section.value("moderation", "use auto, on or off, in quotes");
-    let full = section.number::<u8>("kernel_full_percent", 1..=100);
-    let budget = section.number::<u32>("latency_budget_us", 0..=10_000);
-    let sysfs_root = section.value("sysfs_root", "expected a path in quotes");
-    let directory = section.value::<PathBuf>("journal_directory", "expected a path in quotes");
+    let frequency = section.choice("frequency");
+    let idle = section.choice("idle");
+    let interrupts = section.choice("interrupts");
+    let moderation = section.choice("moderation");
+    let full = section.number::<u8>("kernel_full_percent");
+    let budget = section.number::<u32>("latency_budget_us");
+    let sysfs_root = section.path("sysfs_root");
+    let directory = section.path("journal_directory");
     // The name that this had up to 0.1: a file, of which only the directory counted.
     let former = section.value::<PathBuf>("journal", "expected a path in quotes");
     if let (Some(_), Some(former)) = (&directory, &former) {
@@ -199,29 +196,26 @@ fn governor(mut section: Section<'_, '_>) -> (Governor, u32) {
         section.report("journal", former.span(), message, "remove it");
     }
     let former = former.map(|path| path.get_ref().parent().map_or(PathBuf::new(), PathBuf::from));
-    let record = section.value::<PathBuf>("record", "expected a path in quotes");
+    let record = section.path("record");
     section.finish();
+    let default = Governor::default();
     let governor = Governor {
-        frequency: or(frequency, true),
-        idle: or(idle, true),
-        interrupts: or(interrupts, true),
-        moderation: or(moderation, Moderation::Auto),
-        kernel_full_percent: or(full, KERNEL_FULL_PERCENT),
-        sysfs_root: or(sysfs_root, PathBuf::from("/")),
-        journal_directory: directory
-            .map(Spanned::into_inner)
-            .or(former)
-            .unwrap_or_else(|| PathBuf::from("/run/ebb")),
-        record: record.map(Spanned::into_inner),
+        frequency: or(frequency, default.frequency),
+        idle: or(idle, default.idle),
+        interrupts: or(interrupts, default.interrupts),
+        moderation: or(moderation, default.moderation),
+        kernel_full_percent: or(full, default.kernel_full_percent),
+        sysfs_root: sysfs_root.unwrap_or(default.sysfs_root),
+        journal_directory: directory.or(former).unwrap_or(default.journal_directory),
+        record,
     };
     (governor, or(budget, LATENCY_BUDGET_US))
 }
 
 fn power(mut section: Section<'_, '_>) -> Power {
-    let model = section.value::<PathBuf>("model", "expected a path in quotes");
-    let paths = section.value::<PathBuf>("paths", "expected a path in quotes");
+    let power = Power { model: section.path("model"), paths: section.path("paths") };
     section.finish();
-    Power { model: model.map(Spanned::into_inner), paths: paths.map(Spanned::into_inner) }
+    power
 }
 
 fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
@@ -237,24 +231,24 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
             section.report("name", section.span.clone(), "every port needs a name", remedy);
         }
     }
-    let path = section.value("path", "use auto, worker or kernel, in quotes");
-    let xdp = section.value("xdp", "use auto, native or generic, in quotes");
-    let zero_copy = section.value("zero_copy", "use auto, yes or no, in quotes");
-    let checksums = section.value("checksums", "use auto, complete or trust, in quotes");
-    let queues = section.number("queues", 1..=128);
-    let ring = section.number::<u32>("ring", 64..=32_768);
+    let path = section.choice("path");
+    let xdp = section.choice("xdp");
+    let zero_copy = section.choice("zero_copy");
+    let checksums = section.choice("checksums");
+    let queues = section.number("queues");
+    let ring = section.number::<u32>("ring");
     if let Some(ring) = ring.as_ref().filter(|ring| !ring.get_ref().is_power_of_two()) {
         let message = format!("{} is not a power of two", ring.get_ref());
         let remedy = format!("for example {}", ring.get_ref().next_power_of_two());
         section.report("ring", ring.span(), &message, &remedy);
     }
-    let fill = section.number("fill", 64..=32_768);
+    let fill = section.number("fill");
     let mac = section
         .value::<String>("mac", "expected six bytes in quotes, for example \"02:00:00:00:00:01\"");
     let mac = mac.and_then(|mac| check::mac(&section, "mac", &mac));
     let (address, address_spans) = addresses(&mut section);
     spans.address = address_spans;
-    let mtu = section.number("mtu", 68..=MTU_MAX);
+    let mtu = section.number("mtu");
     let mut vlans = Vec::new();
     for section in section.sections("vlan") {
         let (vlan, span) = vlan(section);
@@ -264,16 +258,16 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     section.finish();
     let port = Port {
         name: or(name, String::new()),
-        path: or(path, PacketPath::Auto),
-        xdp: or(xdp, Xdp::Auto),
-        zero_copy: or(zero_copy, ZeroCopy::Auto),
-        checksums: or(checksums, Checksums::Auto),
+        path: or(path, Default::default()),
+        xdp: or(xdp, Default::default()),
+        zero_copy: or(zero_copy, Default::default()),
+        checksums: or(checksums, Default::default()),
         queues: queues.map(Spanned::into_inner),
-        ring: or(ring, 2048),
+        ring: or(ring, Port::default_ring()),
         fill: fill.map(Spanned::into_inner),
-        mac,
+        mac: mac.map(Mac),
         address,
-        mtu: or(mtu, 1500),
+        mtu: or(mtu, Port::default_mtu()),
         vlan: vlans,
     };
     (port, spans)
@@ -283,7 +277,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
 type VlanSpans = (Range<usize>, Vec<Range<usize>>);
 
 fn vlan(mut section: Section<'_, '_>) -> (Option<Vlan>, VlanSpans) {
-    let id = section.number::<u16>("id", 1..=4094);
+    let id = section.number::<u16>("id");
     let span = id.as_ref().map_or(section.span.clone(), Spanned::span);
     if id.is_none() && !section.has_problem_within(&span) {
         section.report("id", span.clone(), "every VLAN needs an id", "for example id = 100");
@@ -316,17 +310,14 @@ fn addresses(section: &mut Section<'_, '_>) -> (Vec<IpNet>, Vec<Range<usize>>) {
 fn limits(mut section: Section<'_, '_>) -> Limits {
     let default = Limits::default();
     let limits = Limits {
-        icmp_rate_pps: or(section.number("icmp_rate_pps", 0..=1_000_000), default.icmp_rate_pps),
-        icmp_burst: or(section.number("icmp_burst", 1..=1_000_000), default.icmp_burst),
-        hold_packets_max: or(
-            section.number("hold_packets_max", 0..=65_536),
-            default.hold_packets_max,
-        ),
+        icmp_rate_pps: or(section.number("icmp_rate_pps"), default.icmp_rate_pps),
+        icmp_burst: or(section.number("icmp_burst"), default.icmp_burst),
+        hold_packets_max: or(section.number("hold_packets_max"), default.hold_packets_max),
         hold_per_neighbour_max: or(
-            section.number("hold_per_neighbour_max", 0..=65_536),
+            section.number("hold_per_neighbour_max"),
             default.hold_per_neighbour_max,
         ),
-        hold_ms_max: or(section.number("hold_ms_max", 1..=60_000), default.hold_ms_max),
+        hold_ms_max: or(section.number("hold_ms_max"), default.hold_ms_max),
     };
     section.finish();
     limits
@@ -340,7 +331,6 @@ fn metrics(mut section: Section<'_, '_>) -> Metrics {
 }
 
 fn status(mut section: Section<'_, '_>) -> StatusSocket {
-    let default = PathBuf::from("/run/ebb/router.sock");
     let socket = section.value::<PathBuf>("socket", "expected a path in quotes, or \"\" for none");
     // sockaddr_un holds 108 bytes with the final zero (unix(7)).
     if let Some(path) = socket.as_ref().filter(|path| path.get_ref().as_os_str().len() > 107) {
@@ -352,6 +342,6 @@ fn status(mut section: Section<'_, '_>) -> StatusSocket {
         );
     }
     section.finish();
-    let socket = or(socket, default);
-    StatusSocket { socket: Some(socket).filter(|path| !path.as_os_str().is_empty()) }
+    let socket = socket.map(Spanned::into_inner).or(StatusSocket::default().socket);
+    StatusSocket { socket: socket.filter(|path| !path.as_os_str().is_empty()) }
 }

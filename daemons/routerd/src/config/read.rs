@@ -1,14 +1,17 @@
 //! Reading fields out of TOML tables such that one problem does not hide the next.
 
 use std::cell::RefCell;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
+use std::path::PathBuf;
 
-use ebb_scenario::nearest;
+use ebb_scenario::schema::{Field, Kind};
+use ebb_scenario::{Schema, nearest};
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::problem::Problem;
+use super::schema::DECLARED;
 
 /// A file being read and the problems found in it.
 pub(super) struct Reader<'t> {
@@ -29,7 +32,7 @@ impl<'t> Reader<'t> {
             let remedy = "fix the TOML syntax; strings need quotes";
             self.report(error.span().unwrap_or(0..0), "", error.message(), remedy);
         }
-        let section = Section::new(self, String::new(), root.span(), root.into_inner());
+        let section = Section::new(self, &DECLARED, String::new(), root.span(), root.into_inner());
         errors.is_empty().then_some(section)
     }
 
@@ -60,6 +63,8 @@ impl<'t> Reader<'t> {
 /// One table of the file.
 pub(super) struct Section<'r, 't> {
     reader: &'r Reader<'t>,
+    /// What may stand in it.
+    schema: &'static Schema,
     /// Its path in messages, empty for the top level.
     pub(super) path: String,
     /// Where it stands.
@@ -71,11 +76,18 @@ pub(super) struct Section<'r, 't> {
 impl<'r, 't> Section<'r, 't> {
     fn new(
         reader: &'r Reader<'t>,
+        schema: &'static Schema,
         path: String,
         span: Range<usize>,
         table: DeTable<'t>,
     ) -> Section<'r, 't> {
-        Section { reader, path, span, table, known: Vec::new() }
+        Section { reader, schema, path, span, table, known: Vec::new() }
+    }
+
+    /// What is declared of the field `key`.
+    fn declared(&self, key: &str) -> &'static Field {
+        let field = self.schema.fields.iter().find(|field| field.name == key);
+        field.unwrap_or_else(|| panic!("`{key}` of `{}` is not declared", self.path))
     }
 
     fn field(&self, key: &str) -> String {
@@ -112,7 +124,7 @@ impl<'r, 't> Section<'r, 't> {
         span: Range<usize>,
         table: DeTable<'t>,
     ) -> Section<'r, 't> {
-        Section::new(self.reader, self.field(key), span, table)
+        Section::new(self.reader, table_of(&self.declared(key).kind), self.field(key), span, table)
     }
 
     /// Takes a value out, unread.
@@ -138,13 +150,30 @@ impl<'r, 't> Section<'r, 't> {
         }
     }
 
-    /// A whole number within `range`.
-    pub(super) fn number<T: TryFrom<i64>>(
-        &mut self,
-        key: &'static str,
-        range: RangeInclusive<i64>,
-    ) -> Option<Spanned<T>> {
-        let remedy = format!("expected a whole number from {} to {}", range.start(), range.end());
+    /// A switch, or one of the words that are declared.
+    pub(super) fn choice<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Spanned<T>> {
+        let remedy = match &self.declared(key).kind {
+            Kind::Choice(words) => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                let (last, others) = words.split_last().expect("several words");
+                format!("use {} or {last}, in quotes", others.join(", "))
+            }
+            _ => "use true or false".to_owned(),
+        };
+        self.value(key, &remedy)
+    }
+
+    /// A path.
+    pub(super) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
+        self.value(key, "expected a path in quotes").map(Spanned::into_inner)
+    }
+
+    /// A whole number of the range that is declared.
+    pub(super) fn number<T: TryFrom<i64>>(&mut self, key: &'static str) -> Option<Spanned<T>> {
+        let declared = self.declared(key);
+        let least = declared.least.unwrap_or(0.0) as i64;
+        let most = declared.most.unwrap_or_else(|| panic!("no limit of `{key}`")) as i64;
+        let remedy = format!("expected a whole number from {least} to {most}");
         let raw = self.raw(key)?;
         let span = raw.span();
         let DeValue::Integer(integer) = raw.get_ref() else {
@@ -154,7 +183,7 @@ impl<'r, 't> Section<'r, 't> {
         };
         let number = i64::from_str_radix(integer.as_str(), integer.radix()).unwrap_or(i64::MAX);
         match T::try_from(number) {
-            Ok(fits) if range.contains(&number) => Some(Spanned::new(span, fits)),
+            Ok(fits) if (least..=most).contains(&number) => Some(Spanned::new(span, fits)),
             _ => {
                 self.report(key, span, &format!("{integer} is out of range"), &remedy);
                 None
@@ -185,17 +214,17 @@ impl<'r, 't> Section<'r, 't> {
 
     /// The table `key`, empty if it is absent.
     pub(super) fn section(&mut self, key: &'static str) -> Section<'r, 't> {
-        let path = self.field(key);
+        let (path, schema) = (self.field(key), table_of(&self.declared(key).kind));
         let (span, table) = match self.raw(key) {
             None => (self.span.clone(), DeTable::new()),
-            Some(raw) => (raw.span(), self.table_of(key, raw)),
+            Some(raw) => (raw.span(), self.table(key, raw)),
         };
-        Section::new(self.reader, path, span, table)
+        Section::new(self.reader, schema, path, span, table)
     }
 
     /// The tables `[[key]]`.
     pub(super) fn sections(&mut self, key: &'static str) -> Vec<Section<'r, 't>> {
-        let path = self.field(key);
+        let (path, schema) = (self.field(key), table_of(&self.declared(key).kind));
         let remedy = format!("write [[{path}]] with double brackets for each entry");
         let reader = self.reader;
         let mut index = 0;
@@ -203,11 +232,11 @@ impl<'r, 't> Section<'r, 't> {
             let place = format!("{path}[{index}]");
             index += 1;
             let span = value.span();
-            Some(Section::new(reader, place, span, section.table_of(key, value)))
+            Some(Section::new(reader, schema, place, span, section.table(key, value)))
         })
     }
 
-    fn table_of(&self, key: &str, raw: Spanned<DeValue<'t>>) -> DeTable<'t> {
+    fn table(&self, key: &str, raw: Spanned<DeValue<'t>>) -> DeTable<'t> {
         let span = raw.span();
         match raw.into_inner() {
             DeValue::Table(table) => table,
@@ -232,4 +261,17 @@ impl<'r, 't> Section<'r, 't> {
             self.report(key.get_ref(), key.span(), "unknown key", &remedy);
         }
     }
+}
+
+/// The table that a setting is, or holds several of.
+fn table_of(kind: &'static Kind) -> &'static Schema {
+    fn inside(kind: &'static Kind) -> Option<&'static Schema> {
+        match kind {
+            Kind::Table(schema) => Some(schema),
+            Kind::List(inner, _) => inside(inner),
+            Kind::Either(kinds) => kinds.iter().find_map(inside),
+            _ => None,
+        }
+    }
+    inside(kind).expect("a table")
 }

@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use ebb_apps::dedup::{Sampling, Settings, random};
 use ebb_graph::PortId;
-use toml::Spanned;
 
+use super::application_types::{Dedup, DedupPeer, DedupSampling};
+use super::parse::or;
 use super::read::Section;
-use super::types::{App, Config, Dedup, DedupPeer, DedupSampling};
+use super::types::{App, Config};
 
 impl Dedup {
     /// What the application needs, with a secret of its own.
@@ -33,19 +34,14 @@ impl Dedup {
     }
 }
 
-fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
-    value.map_or(default, Spanned::into_inner)
-}
-
 pub(super) fn dedup(mut section: Section<'_, '_>) -> Dedup {
     let default = Dedup::default();
     let peers = section.sections("peer").into_iter().filter_map(peer).collect();
-    let remedy = "use modp, maxp or samplebyte, in quotes";
     let read = Dedup {
-        sampling: or(section.value("sampling", remedy), default.sampling),
-        period: or(section.number("period", 8..=512), default.period),
-        cache_mib: or(section.number("cache_mib", 1..=16_384), default.cache_mib),
-        udp_port: or(section.number("udp_port", 1..=65_535), default.udp_port),
+        sampling: or(section.choice("sampling"), default.sampling),
+        period: or(section.number("period"), default.period),
+        cache_mib: or(section.number("cache_mib"), default.cache_mib),
+        udp_port: or(section.number("udp_port"), default.udp_port),
         peers,
     };
     section.finish();

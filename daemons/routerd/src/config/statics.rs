@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::check;
 use super::read::Section;
-use super::types::{Config, Hop, Neighbour, StaticRoute, StaticTarget};
+use super::types::{Config, Hop, Mac, Neighbour, StaticRoute, StaticTarget};
 
 pub(super) fn route(mut section: Section<'_, '_>, config: &Config) -> Option<StaticRoute> {
     let to = destination(&mut section);
@@ -120,7 +120,7 @@ fn hop(
             let mut inner = section.nested("via", span.clone(), table);
             let gateway = inner.value::<String>("gateway", "expected an address in quotes");
             let device = inner.value::<String>("dev", "expected a port's name in quotes");
-            let weight = inner.number::<u16>("weight", 1..=256);
+            let weight = inner.number::<u16>("weight");
             if let Some(device) = &device {
                 known_device(&inner, device, config);
             }
@@ -185,5 +185,5 @@ pub(super) fn neighbour(mut section: Section<'_, '_>, config: &Config) -> Option
         section.report("", place, message, "name the port with dev");
     }
     section.finish();
-    Some(Neighbour { address: address?, device: device?, mac: mac? })
+    Some(Neighbour { address: address?, device: device?, mac: Mac(mac?) })
 }

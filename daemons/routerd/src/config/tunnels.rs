@@ -10,8 +10,10 @@ use ipnet::IpNet;
 use toml::Spanned;
 use zeroize::Zeroizing;
 
+use super::application_types::{Esp, EspAlgorithm, EspDf, EspTunnel};
+use super::parse::or;
 use super::read::Section;
-use super::types::{App, Config, Esp, EspAlgorithm, EspDf, EspTunnel, MTU_MAX, PacketPath};
+use super::types::{App, Config, PacketPath};
 
 impl EspAlgorithm {
     fn known(self) -> Algorithm {
@@ -65,15 +67,18 @@ fn prefixes(section: &mut Section<'_, '_>, key: &'static str) -> Option<Spanned<
 
 pub(super) fn esp(mut section: Section<'_, '_>) -> Esp {
     let tunnels = section.sections("tunnel").into_iter().filter_map(tunnel).collect();
-    let directory = section.value::<PathBuf>("state_directory", "expected a path in quotes");
-    let kernel = or(section.value::<bool>("kernel", "use true or false"), false);
+    let default = Esp::default();
+    let esp = Esp {
+        state_directory: section.path("state_directory").unwrap_or(default.state_directory),
+        kernel: or(section.choice("kernel"), default.kernel),
+        tunnels,
+    };
     section.finish();
-    Esp { state_directory: or(directory, PathBuf::from("/var/lib/ebb")), kernel, tunnels }
+    esp
 }
 
 fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
     const ADDRESS: &str = "expected an address, for example \"192.0.2.1\"";
-    const SPI: core::ops::RangeInclusive<i64> = 256..=u32::MAX as i64;
     let local = section.value::<IpAddr>("local", ADDRESS);
     let local = required(&section, "local", local, "\"192.0.2.1\"");
     let remote = section.value::<IpAddr>("remote", ADDRESS);
@@ -83,24 +88,20 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
         required(&section, "remote_prefixes", remote_prefixes, "[\"10.2.0.0/16\"]");
     let local_prefixes = prefixes(&mut section, "local_prefixes");
     let clear_prefixes = prefixes(&mut section, "clear_prefixes");
-    let algorithm = section.value::<EspAlgorithm>(
-        "algorithm",
-        "use aes-128-gcm, aes-256-gcm, chacha20-poly1305 or aes-128-cbc-hmac-sha-256, in quotes",
-    );
-    // RFC 4303 section 2.1: indices up to 255 are reserved.
-    let spi_out = section.number::<u32>("spi_out", SPI);
+    let algorithm = section.choice::<EspAlgorithm>("algorithm");
+    let spi_out = section.number::<u32>("spi_out");
     let spi_out = required(&section, "spi_out", spi_out, "4097");
-    let spi_in = section.number::<u32>("spi_in", SPI);
+    let spi_in = section.number::<u32>("spi_in");
     let spi_in = required(&section, "spi_in", spi_in, "4098");
     let key_file_out = section.value::<PathBuf>("key_file_out", "expected a path in quotes");
     let key_file_out = required(&section, "key_file_out", key_file_out, "\"peer-out.key\"");
     let key_file_in = section.value::<PathBuf>("key_file_in", "expected a path in quotes");
     let key_file_in = required(&section, "key_file_in", key_file_in, "\"peer-in.key\"");
-    let window = section.number::<u32>("window", 32..=1 << 20);
-    let extended = section.value::<bool>("extended_sequence", "use true or false");
-    let udp = section.value::<bool>("udp", "use true or false");
-    let mtu = section.number::<u16>("mtu", 576..=MTU_MAX);
-    let df = section.value::<EspDf>("df", "use copy, set or clear, in quotes");
+    let window = section.number::<u32>("window");
+    let extended = section.choice::<bool>("extended_sequence");
+    let udp = section.choice::<bool>("udp");
+    let mtu = section.number::<u16>("mtu");
+    let df = section.choice::<EspDf>("df");
     if let (Some(local), Some(remote)) = (&local, &remote) {
         agree(&section, (local, remote), udp.as_ref());
     }
@@ -144,21 +145,17 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
         remote_prefixes: remote_prefixes?.into_inner(),
         local_prefixes: or(local_prefixes, Vec::new()),
         clear_prefixes: or(clear_prefixes, Vec::new()),
-        algorithm: or(algorithm, EspAlgorithm::Aes128Gcm),
+        algorithm: or(algorithm, EspTunnel::default_algorithm()),
         spi_out: spi_out?.into_inner(),
         spi_in: spi_in?.into_inner(),
         key_file_out: key_file_out?.into_inner(),
         key_file_in: key_file_in?.into_inner(),
-        window: or(window, 1024),
+        window: or(window, EspTunnel::default_window()),
         extended_sequence: or(extended, false),
         udp: or(udp, false),
-        mtu: or(mtu, 1500),
-        df: or(df, EspDf::Copy),
+        mtu: or(mtu, EspTunnel::default_mtu()),
+        df: or(df, EspTunnel::default_df()),
     })
-}
-
-fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
-    value.map_or(default, Spanned::into_inner)
 }
 
 fn agree(

@@ -3,11 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use ebb_control::policies::Settings;
+use ebb_control::policies::{NAMES, Settings};
 use ebb_graph::{FRAME_LEN, HEADROOM};
+use ebb_scenario::Described;
+use ebb_scenario::schema::{Kind, Value};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::application_types::{Dedup, Esp, FlowExport};
 use crate::policy::Mechanism;
 
 /// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
@@ -56,116 +59,67 @@ pub struct Config {
     pub status: StatusSocket,
 }
 
-/// `[router]`: workers and what they share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Workers and what they share.
+#[derive(Clone, Debug, PartialEq, Eq, Described)]
+#[serde(default)]
 pub struct Router {
-    /// Worker threads, 1 to 128; `None`: one per CPU of `cpus`, or per online CPU.
+    /// Worker threads; without it one per CPU of `cpus`, or per online CPU.
+    #[schema(least = 1, most = 128)]
     pub workers: Option<u16>,
-    /// The CPU of each worker; empty: the online CPUs in order. As long as `workers` if both are
-    /// given.
+    /// The CPU of each worker; none: the online CPUs in order. As long as `workers` if both are given.
     pub cpus: Vec<u16>,
-    /// The policy, one of [`ebb_control::policies::NAMES`].
+    /// The policy.
+    #[schema(choices = NAMES)]
     pub mode: String,
-    /// Packets a worker takes at once, 1 to 64, under every policy.
+    /// Packets a worker takes at once, under every policy.
+    #[schema(least = 1, most = 64)]
     pub batch: u32,
     /// How packets are spread over workers.
     pub redirect: Redirect,
     /// Applications that packets pass beside routing, in this order.
     pub apps: Vec<App>,
-    /// Packet frames in all, each [`ebb_graph::FRAME_LEN`] bytes; `None`: as many as the rings
-    /// need.
+    /// Packet frames in all, of 2 KiB each; without it as many as the rings need.
+    #[schema(least = 256, most = 1 << 24)]
     pub frames: Option<u32>,
     /// A file of further static routes, one a line: `PREFIX GATEWAY [DEVICE]`. Relative paths are
     /// relative to the configuration file.
     pub routes_file: Option<PathBuf>,
 }
 
-/// `apps`: an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum App {
-    /// [`ebb_apps::count`].
-    Count,
-    /// [`ebb_apps::ipfix`].
-    Ipfix,
-    /// [`ebb_apps::esp`].
-    Esp,
-    /// [`ebb_apps::dedup`].
-    Dedup,
-}
-
-/// `[ipfix]`: how flows are counted, and who is told (crates/apps/src/ipfix).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlowExport {
-    /// The collector; or a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collector: Option<SocketAddr>,
-    /// How messages reach the collector.
-    pub transport: FlowTransport,
-    /// A file that messages are appended to. Relative paths are relative to the configuration file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<PathBuf>,
-    /// Protocol of the messages.
-    pub version: FlowVersion,
-    /// Whether both directions of a conversation become one record.
-    pub biflow: bool,
-    /// Observation domain in the messages.
-    pub domain: u32,
-    /// Seconds after which a flow that goes on is reported.
-    pub active_timeout_s: u32,
-    /// Seconds of silence after which a flow is reported.
-    pub idle_timeout_s: u32,
-    /// Seconds between two messages with templates.
-    pub template_interval_s: u32,
-    /// Flows that a worker keeps.
-    pub flows: u32,
-    /// One packet of so many is counted.
-    pub sampling: u32,
-}
-
-impl Default for FlowExport {
-    fn default() -> FlowExport {
-        FlowExport {
-            collector: None,
-            transport: FlowTransport::Udp,
-            file: None,
-            version: FlowVersion::Ipfix,
-            biflow: false,
-            domain: 1,
-            active_timeout_s: 60,
-            idle_timeout_s: 15,
-            template_interval_s: 60,
-            flows: 262_144,
-            sampling: 1,
+impl Default for Router {
+    fn default() -> Router {
+        Router {
+            workers: None,
+            cpus: Vec::new(),
+            mode: String::from("powersave"),
+            batch: Settings::default().batch,
+            redirect: Redirect::Auto,
+            apps: Vec::new(),
+            frames: None,
+            routes_file: None,
         }
     }
 }
 
-/// `transport`: how messages reach the collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// `apps`: an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
-pub enum FlowTransport {
-    /// Datagrams.
-    Udp,
-    /// A connection.
-    Tcp,
-}
-
-/// `version`: protocol of flow export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FlowVersion {
-    /// RFC 7011.
+pub enum App {
+    /// Counts packets and bytes.
+    Count,
+    /// Flow export.
     Ipfix,
-    /// RFC 3954.
-    Netflow9,
+    /// IPsec tunnels.
+    Esp,
+    /// Redundancy elimination.
+    Dedup,
 }
 
 /// `redirect`: the form of the redirect table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Redirect {
-    /// `Rss` where the interface has enough queues and a programmable table, `Steer` elsewhere.
+    /// `rss` where the interface has enough queues and a programmable table, `steer` elsewhere.
     #[default]
     Auto,
     /// The interface's own indirection table.
@@ -174,8 +128,9 @@ pub enum Redirect {
     Steer,
 }
 
-/// `[governor]`: which knobs of the machine may be turned.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Which knobs of the machine may be turned.
+#[derive(Clone, Debug, PartialEq, Eq, Described)]
+#[serde(default)]
 pub struct Governor {
     /// Whether clock frequencies are set.
     pub frequency: bool,
@@ -187,18 +142,35 @@ pub struct Governor {
     /// Whether the kernel lets packets gather in the ports' queues when workers would wait anyway.
     pub moderation: Moderation,
     /// The part of a CPU's time, in percent, that packets may take in the kernel before another CPU helps.
+    #[schema(least = 1, most = 100)]
     pub kernel_full_percent: u8,
-    /// Root of the tree that holds `sys/`; `/` but in tests.
+    /// Directory in which `sys` is; another than `/` in tests.
     pub sysfs_root: PathBuf,
     /// The directory in which the former values of turned knobs are kept until they are restored;
     /// nobody but root may write to it.
     pub journal_directory: PathBuf,
-    /// Where every decision of the policy is written, a line of JSON each; `None`: nowhere.
+    /// File into which every decision of the policy is written, a line of JSON each.
     pub record: Option<PathBuf>,
 }
 
+impl Default for Governor {
+    fn default() -> Governor {
+        Governor {
+            frequency: true,
+            idle: true,
+            interrupts: true,
+            moderation: Moderation::Auto,
+            // What is left of a CPU's time is what a burst needs.
+            kernel_full_percent: 90,
+            sysfs_root: PathBuf::from("/"),
+            journal_directory: PathBuf::from("/run/ebb"),
+            record: None,
+        }
+    }
+}
+
 /// `moderation`: whether the kernel lets packets gather in the ports' queues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Moderation {
     /// Where the kernel can, and at most two ports are open: each port's queue has a time of its own, so
@@ -211,45 +183,72 @@ pub enum Moderation {
     Off,
 }
 
-/// `[power]`: what is known of the machine's power.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is known of the machine's power.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Described)]
+#[serde(default)]
 pub struct Power {
-    /// A model file written by `ebb calibrate`; `None`: the published server. Relative paths are
+    /// A model file written by `ebb calibrate`; without it the published server. Relative paths are
     /// relative to the configuration file.
     pub model: Option<PathBuf>,
-    /// What either path costs, a file written by `ebb calibrate --paths`: `path = "auto"` goes by it. `None`: by what is
+    /// What either path costs, a file written by `ebb calibrate --paths`: `path = "auto"` goes by it; without it by what is
     /// known of the interface.
     pub paths: Option<PathBuf>,
 }
 
-/// `[[port]]`: one interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One interface.
+#[derive(Clone, Debug, PartialEq, Eq, Described)]
 pub struct Port {
     /// Linux interface; in replays and memory runs just a name.
     pub name: String,
     /// Who forwards the packets that the interface receives.
+    #[serde(default)]
     pub path: PacketPath,
     /// Where the XDP program attaches.
+    #[serde(default)]
     pub xdp: Xdp,
     /// Whether frames are shared with the driver.
+    #[serde(default)]
     pub zero_copy: ZeroCopy,
     /// Whether checksums that senders leave to hardware are finished.
+    #[serde(default)]
     pub checksums: Checksums,
-    /// Receive queues to use; `None`: as many as there are workers, at most the interface's.
+    /// Receive queues to use; without it as many as there are workers, at most the interface's.
+    #[schema(least = 1, most = 128)]
     pub queues: Option<u16>,
-    /// Descriptors of each ring, a power of two from 64 to 32,768.
+    /// Descriptors of each ring, a power of two.
+    #[serde(default = "Port::default_ring")]
+    #[schema(least = 64, most = 32_768, default = 2048)]
     pub ring: u32,
-    /// Frames that a queue has to receive into while its worker looks after it, 64 to 32,768; `None`:
-    /// as many as the ring holds, which is right wherever a worker may have to wait for its CPU.
+    /// Frames that a queue has to receive into while its worker looks after it; without it as many as the ring
+    /// holds, which is right wherever a worker may have to wait for its CPU.
+    #[schema(least = 64, most = 32_768)]
     pub fill: Option<u32>,
-    /// MAC address; `None`: 02:00:00:00:00:NN after the port's number. Not used live.
-    pub mac: Option<[u8; 6]>,
+    /// MAC address; without it 02:00:00:00:00:NN after the port's number. Not used live.
+    pub mac: Option<Mac>,
     /// Addresses with their subnets. Not used live.
+    #[serde(default)]
     pub address: Vec<IpNet>,
     /// Largest IP packet, bytes. Not used live.
+    #[serde(default = "Port::default_mtu")]
+    #[schema(least = 68, most = MTU_MAX, default = 1500)]
     pub mtu: u16,
     /// VLAN interfaces. Not used live.
+    #[serde(default)]
     pub vlan: Vec<Vlan>,
+}
+
+/// A MAC address, in the usual notation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mac(pub [u8; 6]);
+
+impl Described for Mac {
+    fn kind() -> Kind {
+        Kind::Text
+    }
+
+    fn value(&self) -> Option<Value> {
+        Some(Value::String(self.0.map(|byte| format!("{byte:02x}")).join(":")))
+    }
 }
 
 impl Port {
@@ -267,7 +266,7 @@ impl Port {
 }
 
 /// `path`: who forwards the packets that an interface receives (docs/paths.md).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum PacketPath {
     /// Whichever costs the machine less for the interface, where nothing needs the workers.
@@ -280,7 +279,7 @@ pub enum PacketPath {
 }
 
 /// `xdp`: the attach mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Xdp {
     /// Native, or generic where the driver refuses.
@@ -293,7 +292,7 @@ pub enum Xdp {
 }
 
 /// `zero_copy`: whether frames are shared with the driver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum ZeroCopy {
     /// Where the driver can.
@@ -306,10 +305,10 @@ pub enum ZeroCopy {
 }
 
 /// `checksums`: what is done about checksums that senders leave to hardware which is not there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Checksums {
-    /// `Complete` where the senders are programs on the same machine (veth, tap, virtio), `Trust`
+    /// `complete` where the senders are programs on the same machine (veth, tap, virtio), `trust`
     /// where there is a wire.
     #[default]
     Auto,
@@ -319,12 +318,14 @@ pub enum Checksums {
     Trust,
 }
 
-/// `[[port.vlan]]`: a VLAN interface of a port, called `NAME.ID` elsewhere in the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A VLAN interface of a port, called `NAME.ID` elsewhere in the file.
+#[derive(Clone, Debug, PartialEq, Eq, Described)]
 pub struct Vlan {
-    /// VLAN identifier, 1 to 4094.
+    /// VLAN identifier.
+    #[schema(least = 1, most = 4094)]
     pub id: u16,
     /// Addresses with their subnets.
+    #[serde(default)]
     pub address: Vec<IpNet>,
 }
 
@@ -373,45 +374,60 @@ pub struct Neighbour {
     /// Port or VLAN interface it is on.
     pub device: String,
     /// Its MAC address.
-    pub mac: [u8; 6],
+    pub mac: Mac,
 }
 
-/// `[limits]`: bounds against overload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Bounds against overload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Described)]
+#[serde(default)]
 pub struct Limits {
     /// ICMP errors per second that a worker originates beside those that ask for smaller packets;
     /// 0: none of any kind (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f). Each host's share is bounded as
     /// the kernel's `icmp_ratelimit` and `icmp_ratemask` say when the configuration is read.
+    #[schema(least = 0, most = 1_000_000)]
     pub icmp_rate_pps: u32,
-    /// ICMP errors in one burst, at least 1.
+    /// ICMP errors in one burst.
+    #[schema(least = 1, most = 1_000_000)]
     pub icmp_burst: u32,
     /// Packets a worker holds for unresolved neighbours, in all.
+    #[schema(least = 0, most = 65_536)]
     pub hold_packets_max: u32,
     /// Packets a worker holds for one unresolved neighbour.
+    #[schema(least = 0, most = 65_536)]
     pub hold_per_neighbour_max: u32,
     /// Milliseconds a packet is held before its sender is told that the host is unreachable.
+    #[schema(least = 1, most = 60_000)]
     pub hold_ms_max: u32,
 }
 
-/// `[kernel]`: what of the kernel's own policy is passed over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What of the kernel's own policy is passed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Described)]
+#[serde(default)]
 pub struct Kernel {
     /// Mechanisms that Ebb neither honours nor leaves packets to the kernel for.
     pub ignore: Vec<Mechanism>,
 }
 
-/// `[metrics]`: the Prometheus endpoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The Prometheus endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Described)]
+#[serde(default)]
 pub struct Metrics {
-    /// Address and port of `/metrics`; `None`: no endpoint.
+    /// Address and port of `/metrics`; without it there is no endpoint.
     pub listen: Option<SocketAddr>,
 }
 
-/// `[status]`: the local control socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The local control socket.
+#[derive(Clone, Debug, PartialEq, Eq, Described)]
+#[serde(default)]
 pub struct StatusSocket {
-    /// Its path; `None` (written `""`): no socket.
+    /// Its path; `""`: no socket.
     pub socket: Option<PathBuf>,
+}
+
+impl Default for StatusSocket {
+    fn default() -> StatusSocket {
+        StatusSocket { socket: Some(PathBuf::from("/run/ebb/router.sock")) }
+    }
 }
 
 impl Config {
@@ -424,129 +440,5 @@ impl Config {
             let id: u16 = name.strip_prefix(&port.name)?.strip_prefix('.')?.parse().ok()?;
             port.vlan.iter().any(|vlan| vlan.id == id).then_some((index, id))
         })
-    }
-}
-
-/// `[esp]`: IPsec tunnels (crates/apps/src/esp).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Esp {
-    /// Where it is remembered which numbers are used.
-    pub state_directory: PathBuf,
-    /// Whether the tunnels of the kernel's XFRM state are carried, too.
-    pub kernel: bool,
-    /// `[[esp.tunnel]]`
-    #[serde(rename = "tunnel", skip_serializing_if = "Vec::is_empty")]
-    pub tunnels: Vec<EspTunnel>,
-}
-
-/// `[[esp.tunnel]]`: two security associations with one peer, and what has to go through them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EspTunnel {
-    /// Own address.
-    pub local: IpAddr,
-    /// The peer's address.
-    pub remote: IpAddr,
-    /// Destinations whose packets are encrypted, and sources whose packets must come encrypted.
-    pub remote_prefixes: Vec<IpNet>,
-    /// The other ends of those; empty: all. What is between them stays outside the tunnel.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub local_prefixes: Vec<IpNet>,
-    /// What of the remote prefixes stays outside the tunnel.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub clear_prefixes: Vec<IpNet>,
-    /// How both directions are encrypted.
-    pub algorithm: EspAlgorithm,
-    /// Index of what is sent.
-    pub spi_out: u32,
-    /// Index of what is received.
-    pub spi_in: u32,
-    /// File with the key of what is sent. Relative paths are relative to the configuration file.
-    pub key_file_out: PathBuf,
-    /// File with the key of what is received.
-    pub key_file_in: PathBuf,
-    /// Sequence numbers that are remembered at least.
-    pub window: u32,
-    /// Whether sequence numbers have 64 bits.
-    pub extended_sequence: bool,
-    /// Whether ESP is in UDP, port 4500.
-    pub udp: bool,
-    /// Longest encrypted packet that the path carries, until routers on it ask for less.
-    pub mtu: u16,
-    /// Whether encrypted IPv4 packets may be fragmented on their way.
-    pub df: EspDf,
-}
-
-/// `df`: whether encrypted IPv4 packets may be fragmented on their way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EspDf {
-    /// As the packet inside.
-    Copy,
-    /// Never.
-    Set,
-    /// Always.
-    Clear,
-}
-
-/// `algorithm`: how a tunnel's packets are encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EspAlgorithm {
-    /// RFC 4106.
-    #[serde(rename = "aes-128-gcm")]
-    Aes128Gcm,
-    /// RFC 4106.
-    #[serde(rename = "aes-256-gcm")]
-    Aes256Gcm,
-    /// RFC 7634.
-    #[serde(rename = "chacha20-poly1305")]
-    Chacha20Poly1305,
-    /// RFC 3602, RFC 4868.
-    #[serde(rename = "aes-128-cbc-hmac-sha-256")]
-    Aes128CbcHmacSha256,
-}
-
-/// `[dedup]`: what links are spared of what they have carried before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dedup {
-    /// Which windows of payloads are remembered.
-    pub sampling: DedupSampling,
-    /// One window of so many.
-    pub period: u16,
-    /// Memory of payloads, in MiB, for each peer and direction.
-    pub cache_mib: u32,
-    /// UDP port at which the routers tell each other what came.
-    pub udp_port: u16,
-    /// `[[dedup.peer]]`
-    #[serde(rename = "peer", skip_serializing_if = "Vec::is_empty")]
-    pub peers: Vec<DedupPeer>,
-}
-
-/// `[[dedup.peer]]`: the router at the other end of a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DedupPeer {
-    /// The port that leads there.
-    pub port: String,
-    /// Own address on the link.
-    pub local: IpAddr,
-    /// The peer's.
-    pub remote: IpAddr,
-}
-
-/// `sampling`: which windows are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DedupSampling {
-    /// Those with a low hash.
-    Modp,
-    /// Those that begin at a local maximum.
-    Maxp,
-    /// Those that begin with one of eight bytes.
-    Samplebyte,
-}
-
-impl Default for Dedup {
-    fn default() -> Dedup {
-        let sampling = DedupSampling::Maxp;
-        Dedup { sampling, period: 32, cache_mib: 64, udp_port: 9465, peers: Vec::new() }
     }
 }

@@ -1,8 +1,10 @@
 //! From types to text: the configuration in force, as it could be fed back.
 
+use ebb_scenario::Described;
+use ebb_scenario::schema::table;
 use toml::{Table, Value};
 
-use super::types::{Config, Hop, Port, StaticRoute, StaticTarget, Vlan};
+use super::types::{Config, Hop, StaticRoute, StaticTarget};
 
 impl Config {
     /// As a table of TOML with every value spelled out; reading it gives the same configuration.
@@ -21,84 +23,47 @@ impl Config {
                 out.insert(name.to_owned(), table.into());
             }
         };
-        section("router", self.router_table());
+        let mut router = plain(&self.router);
         let mut powersave = plain(&self.powersave);
+        let mut governor = plain(&self.governor);
         let model = powersave.remove("model");
-        // Stands in [governor], for it is for every policy.
-        powersave.remove("latency_budget_us");
+        for name in ["batch", "latency_budget_us"] {
+            powersave.remove(name);
+        }
+        router.insert("batch".to_owned(), i64::from(self.powersave.batch).into());
+        let budget = i64::from(self.powersave.latency_budget_us);
+        governor.insert("latency_budget_us".to_owned(), budget.into());
+        section("router", router);
         section("powersave", powersave);
         section("model", model.and_then(|model| model.as_table().cloned()).unwrap_or_default());
-        section("governor", self.governor_table());
-        let mut power = Table::new();
-        put(&mut power, "model", self.power.model.as_ref().map(|path| shown(path)));
-        put(&mut power, "paths", self.power.paths.as_ref().map(|path| shown(path)));
-        section("power", power);
+        section("governor", governor);
+        section("power", plain(&self.power));
         section("limits", plain(&self.limits));
-        let mut kernel = Table::new();
-        let ignore = &self.kernel.ignore;
-        put(&mut kernel, "ignore", Value::try_from(ignore).ok().filter(|_| !ignore.is_empty()));
-        section("kernel", kernel);
-        let mut metrics = Table::new();
-        put(&mut metrics, "listen", self.metrics.listen.map(|address| address.to_string()));
-        section("metrics", metrics);
+        section("kernel", plain(&self.kernel));
+        section("metrics", plain(&self.metrics));
         section("ipfix", plain(&self.ipfix));
         section("esp", plain(&self.esp));
         section("dedup", plain(&self.dedup));
-        let mut status = Table::new();
-        let socket = self.status.socket.as_ref().map(|path| shown(path)).unwrap_or_default();
-        put(&mut status, "socket", Some(socket));
+        let mut status = plain(&self.status);
+        // What is left out is the default.
+        status.entry("socket").or_insert_with(|| "".into());
         section("status", status);
         let mut list = |name: &str, tables: Vec<Table>| {
             if !tables.is_empty() {
                 out.insert(name.to_owned(), tables.into());
             }
         };
-        list("port", self.ports.iter().map(port).collect());
+        list("port", self.ports.iter().map(plain).collect());
         list("route", self.routes.iter().map(route).collect());
         let neighbours = self.neighbours.iter().map(|neighbour| {
             let mut table = Table::new();
             put(&mut table, "address", Some(neighbour.address.to_string()));
             put(&mut table, "dev", Some(neighbour.device.clone()));
-            put(&mut table, "mac", Some(mac(neighbour.mac)));
+            put(&mut table, "mac", neighbour.mac.value());
             table
         });
         list("neighbour", neighbours.collect());
         out
-    }
-
-    fn router_table(&self) -> Table {
-        let router = &self.router;
-        let mut table = Table::new();
-        put(&mut table, "workers", router.workers.map(i64::from));
-        if !router.cpus.is_empty() {
-            let cpus: Vec<i64> = router.cpus.iter().map(|cpu| i64::from(*cpu)).collect();
-            put(&mut table, "cpus", Some(cpus));
-        }
-        put(&mut table, "mode", Some(router.mode.clone()));
-        put(&mut table, "redirect", Value::try_from(router.redirect).ok());
-        put(
-            &mut table,
-            "apps",
-            Value::try_from(&router.apps).ok().filter(|_| !router.apps.is_empty()),
-        );
-        put(&mut table, "frames", router.frames.map(i64::from));
-        put(&mut table, "routes_file", router.routes_file.as_ref().map(|path| shown(path)));
-        table
-    }
-
-    fn governor_table(&self) -> Table {
-        let governor = &self.governor;
-        let mut table = Table::new();
-        put(&mut table, "frequency", Some(governor.frequency));
-        put(&mut table, "idle", Some(governor.idle));
-        put(&mut table, "latency_budget_us", Some(i64::from(self.powersave.latency_budget_us)));
-        put(&mut table, "sysfs_root", Some(shown(&governor.sysfs_root)));
-        put(&mut table, "journal_directory", Some(shown(&governor.journal_directory)));
-        put(&mut table, "interrupts", Some(governor.interrupts));
-        put(&mut table, "moderation", Value::try_from(governor.moderation).ok());
-        put(&mut table, "kernel_full_percent", Some(i64::from(governor.kernel_full_percent)));
-        put(&mut table, "record", governor.record.as_ref().map(|path| shown(path)));
-        table
     }
 }
 
@@ -108,44 +73,10 @@ fn put(table: &mut Table, key: &str, value: Option<impl Into<Value>>) {
     }
 }
 
-fn plain(of: &impl serde::Serialize) -> Table {
-    Table::try_from(of).expect("numbers and switches")
-}
-
-fn shown(path: &std::path::Path) -> String {
-    path.display().to_string()
-}
-
-fn mac([a, b, c, d, e, f]: [u8; 6]) -> String {
-    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-}
-
-fn nets(nets: &[ipnet::IpNet]) -> Option<Vec<String>> {
-    (!nets.is_empty()).then(|| nets.iter().map(ToString::to_string).collect())
-}
-
-fn port(port: &Port) -> Table {
-    let mut table = Table::new();
-    put(&mut table, "name", Some(port.name.clone()));
-    put(&mut table, "path", Value::try_from(port.path).ok());
-    put(&mut table, "xdp", Value::try_from(port.xdp).ok());
-    put(&mut table, "zero_copy", Value::try_from(port.zero_copy).ok());
-    put(&mut table, "checksums", Value::try_from(port.checksums).ok());
-    put(&mut table, "queues", port.queues.map(i64::from));
-    put(&mut table, "fill", port.fill.map(i64::from));
-    put(&mut table, "ring", Some(i64::from(port.ring)));
-    put(&mut table, "mac", port.mac.map(mac));
-    put(&mut table, "address", nets(&port.address));
-    put(&mut table, "mtu", Some(i64::from(port.mtu)));
-    if !port.vlan.is_empty() {
-        let vlan = |vlan: &Vlan| {
-            let mut table = Table::new();
-            put(&mut table, "id", Some(i64::from(vlan.id)));
-            put(&mut table, "address", nets(&vlan.address));
-            Value::Table(table)
-        };
-        put(&mut table, "vlan", Some(port.vlan.iter().map(vlan).collect::<Vec<_>>()));
-    }
+/// What is none is left out.
+fn plain(of: &impl Described) -> Table {
+    let mut table = table(of);
+    table.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
     table
 }
 
