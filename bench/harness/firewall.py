@@ -27,6 +27,7 @@ WITH_TABLE = ("flowtable", "both")
 # The least that a program does which forwards so.
 LEAST = {"known": "a program that looks connections up, and no more", "leave": "a program that sends all of UDP on"}
 STREAMS = [1, 8]
+PACKAGES = {"nft": "nftables", "iperf3": "iperf3"}
 
 
 class Ruled(Scene):
@@ -40,8 +41,8 @@ class Ruled(Scene):
         self.inside(self.router, "nft", "-f", rules)
 
 
-class Edge(Ruled):
-    """The scene of forwarding with a firewall that keeps 1,024 assured connections."""
+class Masquerade(Ruled):
+    """The scene of forwarding with a firewall that keeps connections."""
 
     flags = ["-DCONNECTIONS"]
 
@@ -50,9 +51,6 @@ class Edge(Ruled):
         self.rule(RULES)
         # Both of them then forward TCP of connections alike: see docs/policy.md.
         self.inside(self.router, "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_be_liberal=1")
-        self.inside(self.router, "sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=600",
-                    "net.netfilter.nf_conntrack_udp_timeout_stream=600")
-        self.assure(crowds.FEW)
 
     def put(self, name):
         if name not in WITH_TABLE:
@@ -68,6 +66,16 @@ class Edge(Ruled):
         except Failure:
             return {name: title for name, title in CONTENDERS.items() if name not in WITH_TABLE}
         return CONTENDERS
+
+
+class Edge(Masquerade):
+    """The same with 1,024 connections that are assured."""
+
+    def furnish(self):
+        super().furnish()
+        self.inside(self.router, "sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=600",
+                    "net.netfilter.nf_conntrack_udp_timeout_stream=600")
+        self.assure(crowds.FEW)
 
     def assure(self, flows):
         """Has each flow answered, and sends on until the kernel holds its connection for assured: two seconds after the first."""
@@ -112,41 +120,62 @@ class Stateless(Ruled):
 
 def firewall(context):
     """Behind nftables, connection tracking and masquerade: 1,024 connections, and TCP; behind 10,000 stateless rules."""
-    for program, package in (("nft", "nftables"), ("iperf3", "iperf3")):
-        if shutil.which(program) is None:
-            raise Failure(f"it needs Debian's {package}, which is not installed")
-    rounds, seconds = (1, 1) if context.quick else (6, 2)
+    need("nft", "iperf3")
     with Edge(context.tools) as lab:
         contenders = lab.able()
-        rates = {streams: {name: [] for name in contenders} for streams in STREAMS}
         rows, summary, raw = compare(context, lab, contenders, RATES)
-        lab.spawn(lab.spaces[1], "iperf3", "-s", log="iperf3.log")
-        time.sleep(0.3)
-        for turn in range(rounds):
-            for name in contenders if turn % 2 == 0 else reversed(contenders):
-                away = lab.put(name)
-                time.sleep(1.0)
-                for streams in STREAMS:
-                    rates[streams][name].append(lab.stream(streams, seconds)["gbps"])
-                away()
-    summary["tcp_gbps"], summary["tcp_of_kernel"] = {}, {}
-    for streams, of in rates.items():
-        summary["tcp_gbps"][streams] = {name: spread(of[name]) for name in of}
-        ratios = {name: spread([ours / theirs for ours, theirs in zip(of[name], of["kernel"])]) for name in of}
-        summary["tcp_of_kernel"][streams] = ratios
-        rows += [[f"{title}: TCP, {streams} streams, Gbit/s", None, spread(of[name])["median"], ratios[name]["median"], None, None, None]
-                 for name, title in contenders.items()]
+        more, of_streams, rates = streams(lab, contenders, *((1, 1) if context.quick else (6, 2)))
     with Stateless(context.tools) as lab:
         both = {name: CONTENDERS[name] for name in ("kernel", "ebb")}
         of_rules, summary["stateless"], raw_of_rules = compare(context, lab, both, STATELESS_RATES)
+    rows += [[title, None, gbps, ratio, None, None, None] for title, gbps, ratio, *_ in more]
     rows += [[f"{MANY:,} rules without state; {name}", *rest] for name, *rest in of_rules[1:]]
-    context.record.result("firewall", rows, summary, {**raw, "tcp": rates, "stateless": raw_of_rules})
+    context.record.result("firewall", rows, summary | of_streams, {**raw, "tcp": rates, "stateless": raw_of_rules})
+
+
+def flowtable(context):
+    """TCP behind the same, beside the kernel and its own fast way for connections."""
+    need("nft", "iperf3")
+    with Masquerade(context.tools) as lab:
+        contenders = lab.able()
+        if contenders != CONTENDERS:
+            raise Failure("this kernel has no flow table (nf_flow_table, nft_flow_offload)")
+        rows, summary, rates = streams(lab, contenders, *((1, 1) if context.quick else (12, 2)))
+    context.record.result("flowtable", [["TCP through masquerade", "Gbit/s", "of the kernel's", "least", "most"], *rows], summary, rates)
+
+
+def need(*programs):
+    """Says which of them is not here."""
+    for program in programs:
+        if shutil.which(program) is None:
+            raise Failure(f"it needs Debian's {PACKAGES[program]}, which is not installed")
+
+
+def streams(lab, contenders, rounds, seconds):
+    """Plays TCP with each contender in turns: rows of the title, Gbit/s, and its ratio to the kernel's in the same turn."""
+    rates = {count: {name: [] for name in contenders} for count in STREAMS}
+    lab.spawn(lab.spaces[1], "iperf3", "-s", log="iperf3.log")
+    time.sleep(0.3)
+    for turn in range(rounds):
+        for name in contenders if turn % 2 == 0 else reversed(contenders):
+            away = lab.put(name)
+            time.sleep(1.0)
+            for count in STREAMS:
+                rates[count][name].append(lab.stream(count, seconds)["gbps"])
+            away()
+    rows, summary = [], {"tcp_gbps": {}, "tcp_of_kernel": {}}
+    for count, of in rates.items():
+        summary["tcp_gbps"][count] = {name: spread(of[name]) for name in of}
+        ratios = {name: spread([ours / theirs for ours, theirs in zip(of[name], of["kernel"])]) for name in of}
+        summary["tcp_of_kernel"][count] = ratios
+        rows += [[f"{title}: TCP, {count} streams, Gbit/s", spread(of[name])["median"],
+                  *(ratios[name][key] for key in ("median", "min", "max"))] for name, title in contenders.items()]
+    return rows, summary, rates
 
 
 def edge(context):
     """Behind the same: new connections, a million of them, pings through a shaper that is full."""
-    if shutil.which("nft") is None:
-        raise Failure("it needs Debian's nftables, which is not installed")
+    need("nft")
     rows, summary, raw = [["64-byte packets one way over veth", "us of CPU a packet", "thousands a second", "of the kernel's", "ping, mean us", "p99"]], {}, {}
     with Edge(context.tools) as lab:
         for part, least in ((crowds.begin, "known"), (crowds.shaped, "leave"), (crowds.crowd, "known")):
