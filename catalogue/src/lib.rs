@@ -29,6 +29,7 @@ pub static STUDIES: &[&Study] = &[
     &ebb_system_circuit::studies::REPRODUCE,
     &ebb_system_gating::studies::REPRODUCE,
     &ebb_system_noc::studies::BOOKSIM,
+    &ebb_system_noc::studies::NOXIM,
     &ebb_system_fabric::commands::CHECK,
     &ebb_system_fabric::commands::CHECK_TRANSITION,
     &ebb_system_fabric::commands::ROUTE,

@@ -18,6 +18,7 @@ pub mod bound;
 mod drawing;
 mod experiments;
 pub mod flit;
+pub mod noxim;
 mod plan;
 pub mod planes;
 mod problem;

@@ -56,6 +56,7 @@ fn run_all(
     let router = match scenario.router {
         RouterKind::Vc(how) => Router::Vc(how),
         RouterKind::Voq(how) => Router::Voq(how),
+        RouterKind::Handshake(how) => Router::Handshake(how),
     };
     let jobs: Vec<(usize, u64)> = (0..prepared.planes.len())
         .flat_map(|plane| (0..scenario.runs).map(move |run| (plane, run)))

@@ -15,8 +15,8 @@ pub static SIM: Study = Study {
         "base.cfg --set load=0.2",
     ],
     notes: "\
-Configurations of BookSim 2 are recognised by their text; the directory of the run contains the
-translated scenario.",
+Configurations of BookSim 2 and of Noxim are recognised by their text; the directory of the run
+contains the translated scenario.",
     schema: Some(Schema::of::<crate::Scenario>),
     headlines: &["latency_cycles.mean", "latency_cycles.p99", "power_w", "power", "accepted"],
     ..Study::new(
@@ -85,6 +85,18 @@ pub static BOOKSIM: Study = Study::new(
         recognises: crate::booksim::is_config,
         kind: Kind::Sim,
         read: |text| crate::booksim::to_toml(text).map_err(StudyError::whole),
+    }),
+);
+
+/// Configurations of Noxim as scenarios of [`SIM`].
+pub static NOXIM: Study = Study::new(
+    "noc",
+    "A configuration of Noxim as a scenario",
+    Work::Import(Import {
+        extension: "yaml",
+        recognises: crate::noxim::is_config,
+        kind: Kind::Sim,
+        read: |text| crate::noxim::to_toml(text).map_err(StudyError::whole),
     }),
 );
 

@@ -4,6 +4,7 @@ mod booksim;
 mod booksim_files;
 mod experiments;
 mod mapping;
+mod noxim_files;
 mod proof;
 mod scipy;
 mod several_planes;

@@ -2,8 +2,9 @@
 //! elements on a clock of their own.
 //!
 //! Room: cycle-level simulation of one plane. It knows no power and no scenario files: it counts
-//! flits per link and cycles, and its callers know what those cost. Two routers share everything
-//! else: [`VcRouter`], comparable with BookSim 2, and [`VoqRouter`], the slotted one of section 6.6.
+//! flits per link and cycles, and its callers know what those cost. Three routers share everything
+//! else: [`VcRouter`], comparable with BookSim 2, [`VoqRouter`], the slotted one of section 6.6, and
+//! [`HandshakeRouter`], comparable with Noxim.
 //!
 //! ```
 //! use ebb_des::Seed;
@@ -27,6 +28,7 @@ mod demand;
 mod drawn;
 mod ends;
 mod grid;
+mod handshake;
 mod notes;
 mod order;
 mod outcome;
@@ -40,6 +42,7 @@ pub use arrivals::{Arrivals, Lengths, TraceEntry};
 pub use clock::Clock;
 pub use demand::{Demand, DemandError, Flow, FlowPath};
 pub use grid::{EAST, Grid, LOCAL, NORTH, NOWHERE, PORTS, PORTS_MAX, SOUTH, WEST, opposite};
+pub use handshake::HandshakeRouter;
 pub use notes::{FlowNote, Notes, PacketNote};
 pub use order::{Order, dimension_order_path};
 pub use outcome::{Outcome, Seen, Status};

@@ -6,6 +6,7 @@ use super::clock::Clock;
 use super::demand::Demand;
 use super::ends::Ends;
 use super::grid::{Grid, PORTS, PORTS_MAX};
+use super::handshake::{HandshakeNetwork, HandshakeRouter};
 use super::notes::Notes;
 use super::outcome::{Outcome, Status};
 use super::vc::{VcNetwork, VcRouter};
@@ -19,6 +20,8 @@ pub enum Router {
     Vc(VcRouter),
     /// Slotted, with virtual output queues.
     Voq(VoqRouter),
+    /// Wormhole switching over links with a handshake.
+    Handshake(HandshakeRouter),
 }
 
 /// How long a run takes, in processing elements' cycles. After the warm-up it measures sample after
@@ -118,6 +121,10 @@ impl Simulation<'_> {
             }
             Router::Voq(how) => {
                 Run::new(self, VoqNetwork::new(self.grid, how), notes, seed).run(progress)
+            }
+            Router::Handshake(how) => {
+                let network = HandshakeNetwork::new(self.grid, how, seed);
+                Run::new(self, network, notes, seed).run(progress)
             }
         }
     }

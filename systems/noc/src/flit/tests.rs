@@ -57,6 +57,11 @@ fn a_lone_packet_takes_what_the_hand_calculates() {
             );
             let voq = VoqRouter::default();
             assert_eq!(measure(Router::Voq(voq)), voq.zero_load_latency(links, u64::from(flits)));
+            let handshake = HandshakeRouter::default();
+            assert_eq!(
+                measure(Router::Handshake(handshake)),
+                handshake.zero_load_latency(links, u64::from(flits))
+            );
         }
         let arrivals = trace(&[(3, 0, target, 1)]);
         let seen = run(&grid, &demand, &arrivals, Router::Vc(deep), Clock::SAME, phases).seen;
@@ -137,6 +142,7 @@ fn a_circle_of_turns_deadlocks_and_is_shown() {
     let routers = [
         Router::Vc(VcRouter { vcs: 1, depth: 4, ..VcRouter::default() }),
         Router::Voq(VoqRouter { depth: 4, ..VoqRouter::default() }),
+        Router::Handshake(HandshakeRouter { vcs: 1, depth: 4 }),
     ];
     for router in routers {
         let outcome = run(&grid, &trusted, &at_once, router, Clock::SAME, phases);
@@ -306,12 +312,13 @@ proptest! {
         rounds in 1u8..3,
         input_first in any::<bool>(),
         ratio in 1u64..4,
-        kind in 0u8..5,
+        kind in 0u8..6,
         answered in any::<bool>(),
     ) {
         let grid = Grid::mesh(3, 4);
-        let voq = kind == 0;
-        let order = [Order::Xy, Order::Xy, Order::Yx, Order::O1Turn, Order::Adaptive][kind as usize];
+        let voq = kind == 0 || kind == 5;
+        let order =
+            [Order::Xy, Order::Xy, Order::Yx, Order::O1Turn, Order::Adaptive, Order::Xy][kind as usize];
         let mut demand = Demand::uniform(&grid, 0.1, true, order).unwrap();
         let mut vcs = vcs;
         if answered && !voq {
@@ -323,7 +330,11 @@ proptest! {
         }
         let allocator = if input_first { Allocator::SeparableInputFirst } else { Allocator::Islip };
         let vc = VcRouter { vcs, depth, routing, vc_alloc: delay, sw_alloc: delay, traversal: delay, link: routing, credit: routing, allocator, rounds, ..VcRouter::default() };
-        let router = if voq { Router::Voq(VoqRouter { depth, ejection: vcs.min(5) }) } else { Router::Vc(vc) };
+        let router = match kind {
+            0 => Router::Voq(VoqRouter { depth, ejection: vcs.min(5) }),
+            5 => Router::Handshake(HandshakeRouter { vcs, depth }),
+            _ => Router::Vc(vc),
+        };
         let outcome = run(&grid, &demand, &trace(&entries), router, Clock::of_frequencies(2, ratio), Phases::fixed(0, 500, 1_000_000));
         prop_assert_eq!(&outcome.status, &Status::Stable);
         let replies = u64::from(demand.replies().is_some());

@@ -93,15 +93,16 @@ fn fits(scenario: &Scenario, arrivals: &Arrivals, demand: &Demand) -> Result<(),
     let needed = demand.layers() * demand.classes();
     let remedy = format!("use {needed} or more, or replies.classes = false, or routing = \"xy\"");
     match scenario.router {
-        RouterKind::Voq(_) if needed > 1 => {
-            let message = "has no virtual channels, which this routing or its replies need";
+        RouterKind::Voq(_) | RouterKind::Handshake(_) if needed > 1 => {
+            let message =
+                "has no virtual channels to choose, which this routing or its replies need";
             Err(Invalid::new("router.kind", message, "set kind = \"vc\""))
         }
         RouterKind::Vc(vc) if usize::from(vc.vcs) < needed => {
             let message = format!("{} are not enough for the routing and its replies", vc.vcs);
             Err(Invalid::new("router.vcs", message, remedy))
         }
-        RouterKind::Voq(_) | RouterKind::Vc(_) => Ok(()),
+        RouterKind::Voq(_) | RouterKind::Handshake(_) | RouterKind::Vc(_) => Ok(()),
     }
 }
 
@@ -239,7 +240,7 @@ fn routed_planes(
             }
             let layers = match scenario.router {
                 RouterKind::Vc(vc) => usize::from(vc.vcs),
-                RouterKind::Voq(_) => 1,
+                RouterKind::Voq(_) | RouterKind::Handshake(_) => 1,
             };
             let demand =
                 Demand::of_flows(grid, &flows, Order::Xy, layers, scenario.allow_deadlock)?;
@@ -305,18 +306,20 @@ impl Fullest {
     fn of(scenario: &Scenario, grid: &Grid, flows: &[flit::Flow]) -> Fullest {
         let mut links = vec![0.0f64; grid.link_slots()];
         let mut ports = vec![0.0f64; grid.tiles() * 2];
-        let taken = match scenario.router {
-            RouterKind::Vc(_) => 1.0,
-            RouterKind::Voq(voq) => f64::from(voq.ejection),
+        // Flits that an element takes in a cycle, and that links and elements give.
+        let (taken, given) = match scenario.router {
+            RouterKind::Vc(_) => (1.0, 1.0),
+            RouterKind::Voq(voq) => (f64::from(voq.ejection), 1.0),
+            RouterKind::Handshake(_) => (0.5, 0.5),
         };
         for flow in flows {
-            ports[flow.source as usize * 2] += flow.rate;
+            ports[flow.source as usize * 2] += flow.rate / given;
             ports[flow.target as usize * 2 + 1] += flow.rate / taken;
             let whole: f64 = flow.paths.iter().map(|path| path.share).sum();
             for path in &flow.paths {
                 let mut tile = flow.source;
                 for &port in &path.ports {
-                    links[grid.link(tile, port)] += flow.rate * path.share / whole;
+                    links[grid.link(tile, port)] += flow.rate * path.share / whole / given;
                     tile = grid.neighbour(tile, port);
                 }
             }

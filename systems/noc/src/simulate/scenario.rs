@@ -8,7 +8,8 @@ use ebb_scenario::{Check, Described, Invalid};
 use serde::Deserialize;
 
 use crate::flit::{
-    Arrivals, Lengths, Order, PORTS, PORTS_MAX, Phases, Replies, VcRouter, VoqRouter,
+    Arrivals, HandshakeRouter, Lengths, Order, PORTS, PORTS_MAX, Phases, Replies, VcRouter,
+    VoqRouter,
 };
 use crate::planes::Allocation;
 use crate::routing::GivenPath;
@@ -155,6 +156,8 @@ pub enum RouterKind {
     Vc(VcRouter),
     /// Slotted, with virtual output queues.
     Voq(VoqRouter),
+    /// Wormhole switching over links with a handshake, as Noxim's.
+    Handshake(HandshakeRouter),
 }
 
 impl Default for RouterKind {
@@ -317,7 +320,9 @@ impl Scenario {
         let tables = "remove it: the tables are of routers with five ports";
         rule(self.energy.router.is_none(), "energy.router", what, tables)?;
         match self.router {
-            RouterKind::Voq(_) => rule(false, "router.kind", what, "set kind = \"vc\""),
+            RouterKind::Voq(_) | RouterKind::Handshake(_) => {
+                rule(false, "router.kind", what, "set kind = \"vc\"")
+            }
             RouterKind::Vc(vc) => {
                 let message = "are too many for routers with so many ports";
                 rule(vc.vcs <= 4, "router.vcs", message, "use 1 to 4")
@@ -356,7 +361,7 @@ impl Scenario {
         self.check_one_plane(what)?;
         let vcs = match self.router {
             RouterKind::Vc(vc) => usize::from(vc.vcs),
-            RouterKind::Voq(_) => {
+            RouterKind::Voq(_) | RouterKind::Handshake(_) => {
                 return Err(Invalid::new("router.kind", what, "set kind = \"vc\""));
             }
         };
