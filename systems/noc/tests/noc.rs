@@ -2,6 +2,7 @@
 
 mod booksim;
 mod booksim_files;
+mod booksim_public;
 mod experiments;
 mod mapping;
 mod noxim_files;
