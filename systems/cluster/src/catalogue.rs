@@ -6,6 +6,7 @@ use ebb_scenario::csv::Table;
 use ebb_scenario::{ScenarioError, nearest};
 
 use crate::packets::{PacketMix, column};
+use crate::specpower::{Columns, Curve};
 
 /// Servers to choose from.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +27,10 @@ pub struct Group {
     /// What one server draws at full load, above 0 (P_k).
     pub full_w: f64,
     /// What one server that is on draws without load, 0 to `full_w`. Between the two its power is
-    /// linear in its load; the published model has both equal.
+    /// linear in its load where there is no `curve`; the published model has both equal.
     pub idle_w: f64,
+    /// What it draws in between, where that was measured.
+    pub curve: Option<Curve>,
     /// What one server costs, 0 or more (C_k).
     pub price: f64,
     /// How many there are; `None`: as many as wanted.
@@ -48,7 +51,8 @@ const CAPACITIES: [&str; 2] = ["capacity_mbps", "capacity_pps"];
 impl Catalogue {
     /// Reads a table with the columns `group`, `capacity_mbps`, `power_full_w`, `power_idle_w`, `price` and
     /// `available` (empty: unlimited), and if it has them `wake_seconds` and `wake_joules`. Columns of other
-    /// names are for people.
+    /// names are for people. Instead of the two powers there may be SPECpower_ssj2008's watts when idle and at each
+    /// tenth of the load, and instead of `group` its `System`.
     ///
     /// # Errors
     /// With file, line and column of what makes no sense.
@@ -67,9 +71,15 @@ impl Catalogue {
         mix: Option<&PacketMix>,
     ) -> Result<Catalogue, ScenarioError> {
         let table = Table::parse(file, bytes)?;
+        let published = Columns::of(&table)?;
         let mut at = [0; NEEDED.len()];
         for (at, name) in at.iter_mut().zip(NEEDED) {
-            *at = table.column(&[name])?;
+            *at = match (&published, name) {
+                (Some(columns), "power_full_w") => columns.ends().1,
+                (Some(columns), "power_idle_w") => columns.ends().0,
+                (Some(_), "group") => table.column(&[name, "System"])?,
+                _ => table.column(&[name])?,
+            };
         }
         refuse_misspelt(&table)?;
         let packets = column(&table, CAPACITIES[1], CAPACITIES[0], mix)?;
@@ -84,7 +94,8 @@ impl Catalogue {
         let mut names = BTreeSet::new();
         let mut groups = Vec::new();
         for row in 0..table.len() {
-            let group = read(&table, row, at, (bits, packets))?;
+            let mut group = read(&table, row, at, (bits, packets))?;
+            group.curve = published.as_ref().map(|it| it.curve(&table, row)).transpose()?;
             if !names.insert(group.name.clone()) {
                 let message = format!("there are two groups `{}`", group.name);
                 return Err(table.fault(row, at[0], &message, "use another name"));
@@ -171,6 +182,7 @@ fn read(
         capacity_mbps,
         full_w,
         idle_w,
+        curve: None,
         price: table.non_negative(row, price)?,
         available,
         wake_s: optional(OPTIONAL[0])?,
@@ -182,6 +194,20 @@ impl Group {
     /// Power per unit of load above idling, in watts per Mbps.
     pub fn slope(&self) -> f64 {
         (self.full_w - self.idle_w) / self.capacity_mbps
+    }
+
+    /// What one server that is on draws while `mbps` arrive for it, in watts.
+    pub fn watts(&self, mbps: f64) -> f64 {
+        match &self.curve {
+            Some(curve) => curve.at(mbps / self.capacity_mbps),
+            None => self.idle_w + self.slope() * mbps.min(self.capacity_mbps),
+        }
+    }
+
+    /// The same group with a straight line that lies nowhere above its curve.
+    pub(crate) fn at_least(&self) -> Group {
+        let (idle_w, full_w) = self.curve.as_ref().map_or((self.idle_w, self.full_w), Curve::floor);
+        Group { idle_w, full_w, curve: None, ..self.clone() }
     }
 
     /// Full capacity per watt.

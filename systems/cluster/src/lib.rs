@@ -32,6 +32,7 @@ mod program;
 mod report;
 mod run;
 pub mod sim;
+mod specpower;
 pub mod studies;
 #[cfg(test)]
 mod tests;
@@ -50,3 +51,4 @@ pub use plan::{Method, Plan, Problem};
 pub use program::program;
 pub use report::plan;
 pub use run::{BackEnd, Planned};
+pub use specpower::Curve;

@@ -97,6 +97,14 @@ impl Problem {
             "A server's power is linear between idle and full load; the load is shared so that the \
              servers draw least together."
         };
+        let curves = solved.bought.iter().filter(|_| !self.flat).filter_map(|group| {
+            let off = group.curve.as_ref()?.off_line();
+            Some(format!(
+                " The measured curve of {} is at most {off:.1} W off that line.",
+                group.name
+            ))
+        });
+        let curves: String = curves.collect();
         let averaged = self.design_seconds.map_or(String::new(), |seconds| {
             format!(" The servers were chosen for the demand averaged over {seconds} s.")
         });
@@ -114,7 +122,7 @@ impl Problem {
         };
         format!(
             "{} samples over {:.2} days, up to {:.0} Mbps, {budget}; servers that the load does not \
-             need are off. {power}{averaged}{wide} Watts are the catalogue's: modelled, not measured. The \
+             need are off. {power}{curves}{averaged}{wide} Watts are the catalogue's: modelled, not measured. The \
              least price of servers that carry the peak is {}.",
             plan.samples, plan.days, plan.peak_mbps, plan.least_budget,
         )

@@ -19,6 +19,7 @@ fn group(index: usize, (capacity, full, idle, price): (u32, u32, u32, u32)) -> G
         name: format!("g{index}"),
         capacity_mbps: f64::from(capacity),
         full_w: f64::from(full),
+        curve: None,
         idle_w: f64::from(full) * f64::from(idle) / 10.0,
         price: f64::from(price),
         available: Some(3),

@@ -5,6 +5,7 @@ use ebb_scenario::{Document, Files, Progress};
 
 use super::run::{Outcome, Point, run};
 use super::scenario::{Prepared, Scenario};
+use crate::catalogue::Group;
 use crate::demand::Levels;
 use crate::error::ClusterError;
 use crate::fleet::Fleet;
@@ -35,17 +36,19 @@ pub fn simulate(
 fn bounds(prepared: &Prepared) -> (f64, f64) {
     let days = f64::from(prepared.scenario.days - prepared.scenario.days_before);
     let counts = prepared.counts();
-    let fleet = Fleet { groups: prepared.groups.clone(), spare: false };
-    let pairs = || fleet.groups.iter().zip(&counts);
+    let groups = prepared.groups.iter().map(Group::at_least).collect();
+    let fleet = Fleet { groups, spare: false };
+    let pairs = || prepared.groups.iter().zip(&counts);
     let capacity: f64 = pairs().map(|(group, count)| group.capacity_mbps * f64::from(*count)).sum();
-    let idle: f64 = pairs().map(|(group, count)| group.idle_w * f64::from(*count)).sum();
-    let rise: f64 = pairs()
-        .map(|(group, count)| (group.full_w - group.idle_w) * f64::from(*count))
-        .sum::<f64>()
-        / capacity;
+    // All of them carry the same share of what they can.
+    let drawn = |share: f64| -> f64 {
+        pairs()
+            .map(|(group, count)| group.watts(share * group.capacity_mbps) * f64::from(*count))
+            .sum()
+    };
     let samples = prepared.demand.samples.iter();
     let all: f64 =
-        samples.map(|sample| (idle + rise * sample.mbps.min(capacity)) * sample.seconds).sum();
+        samples.map(|sample| drawn((sample.mbps / capacity).min(1.0)) * sample.seconds).sum();
     let mut demand = prepared.demand.clone();
     demand.samples.iter_mut().for_each(|sample| sample.mbps = sample.mbps.min(capacity));
     (days * all, days * fleet.joules(&counts, &Levels::of(&demand)))

@@ -34,7 +34,7 @@ impl Machine {
     /// What it draws, in watts, while `mbps` arrive for it.
     pub(super) fn watts(&self, group: &Group, mbps: f64) -> f64 {
         match self.state {
-            ServerState::On => group.idle_w + group.slope() * mbps.min(group.capacity_mbps),
+            ServerState::On => group.watts(mbps),
             ServerState::Draining => group.idle_w,
             // The energy of waking, where it is known, is inputs as a whole.
             ServerState::Waking if group.wake_j == 0.0 => group.idle_w,

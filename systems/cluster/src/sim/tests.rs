@@ -58,6 +58,25 @@ fn a_server_alone_draws_what_its_line_says() {
 }
 
 #[test]
+fn a_server_with_a_measured_curve_draws_what_that_says() {
+    let watts = [166, 179, 191, 200, 212, 224, 235, 245, 252, 259, 265];
+    let loads: String =
+        (1..=10).map(|tenths| format!(",Average watts @ {tenths}0% of target load")).collect();
+    let drawn: String = watts.iter().map(|watts| format!(",{watts}")).collect();
+    let table = format!(
+        "group,capacity_mbps,price,available,Average watts @ active idle{loads}\none,4000,1,1{drawn}\n"
+    );
+    let mut scenario = scenario("all", &[("one", 1)]);
+    scenario.step_s = 0.0;
+    let catalogue = Catalogue::parse("c.csv", table.as_bytes()).expect("a catalogue");
+    let demand = Demand::parse("d.csv", b"seconds,mbps\n0,1200\n3600,2800\n").expect("a demand");
+    let prepared = scenario.with(catalogue, demand).expect("a cluster");
+    let out = run(&prepared, 1, &Silent).expect("run");
+    // 30 and 70 % of the load for an hour each; the straight line has 195.7 and 235.3 W.
+    assert!((out.joules - 3600.0 * (200.0 + 245.0)).abs() < 1e-6, "{}", out.joules);
+}
+
+#[test]
 fn what_exceeds_a_server_is_lost_and_no_more() {
     let mut scenario = scenario("all", &[("small", 1)]);
     scenario.step_s = 0.0;
