@@ -254,6 +254,50 @@ mod tests {
         }
     }
 
+    /// The page says of every predicted number that is missed why, and counts them as the record has them.
+    #[test]
+    fn every_miss_has_its_reason() {
+        let page = include_str!("../../docs/reproduction.md");
+        let (_, page) = page.split_once("## Why predictions are missed").expect("the section");
+        let (page, _) = page.split_once("\n## ").expect("another section");
+        let mut rows: Vec<(&str, usize, &str, usize)> = Vec::new();
+        for line in page.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
+            let [claims, missed, kind, why] = cells[..] else { panic!("{line}") };
+            assert!(["print", "input", "model"].contains(&kind) && !why.is_empty(), "{line}");
+            rows.push((claims.trim_matches('`'), missed.parse().expect("a count"), kind, 0));
+        }
+        let recorded = recorded();
+        let all = || {
+            recorded.iter().filter(|row| row["basis"] == "predicted" && row["kind"] == "literal")
+        };
+        for row in all().filter(|row| row["verdict"] == "missed") {
+            let id = row["id"].as_str().expect("a name");
+            let of = rows.iter_mut().filter(|(claims, ..)| id.starts_with(claims));
+            let of = of.max_by_key(|(claims, ..)| claims.len());
+            of.unwrap_or_else(|| panic!("{id} is missed, and no row says why")).3 += 1;
+        }
+        for (claims, written, _, counted) in &rows {
+            assert!(written == counted && *counted > 0, "{claims}: {counted} are missed");
+        }
+        let of =
+            |kind: &str| rows.iter().filter(|row| row.2 == kind).map(|row| row.3).sum::<usize>();
+        let met = all().filter(|row| row["verdict"] == "met").count();
+        let (all, models) = (all().count(), of("model"));
+        let wanted = (7 * all).div_ceil(10);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let reach = 100.0 * (met + models) as f64 / all as f64;
+        for expected in [
+            format!("(`print`: {} of {})", of("print"), all - met),
+            format!("(`input`: {})", of("input")),
+            format!("(`model`: {models})"),
+            format!("{wanted} of {all}: {} more than now", wanted - met),
+            format!("can reach {models} more ({reach:.1} %)"),
+        ] {
+            assert!(words.contains(&expected), "docs/reproduction.md is to say: {expected}");
+        }
+    }
+
     /// Rows of the page's tables of figures: section, place, claims or the reason.
     fn coverage() -> Vec<(&'static str, &'static str, &'static str)> {
         let page = include_str!("../../docs/reproduction.md");
