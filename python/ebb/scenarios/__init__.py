@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from .sim_noc import NocSimPackets as NocSimPackets
     from .sim_noc import NocSimPaths as NocSimPaths
     from .sim_noc import NocSimReplies as NocSimReplies
+    from .sim_noc import NocSimRouterHandshake as NocSimRouterHandshake
     from .sim_noc import NocSimRouterVc as NocSimRouterVc
     from .sim_noc import NocSimRouterVoq as NocSimRouterVoq
     from .sim_noc import NocSimRun as NocSimRun
@@ -216,6 +217,7 @@ _MODULES = {
     "NocSimPackets": "sim_noc",
     "NocSimPaths": "sim_noc",
     "NocSimReplies": "sim_noc",
+    "NocSimRouterHandshake": "sim_noc",
     "NocSimRouterVc": "sim_noc",
     "NocSimRouterVoq": "sim_noc",
     "NocSimRun": "sim_noc",
@@ -339,6 +341,7 @@ __all__ = [
     "NocSimPackets",
     "NocSimPaths",
     "NocSimReplies",
+    "NocSimRouterHandshake",
     "NocSimRouterVc",
     "NocSimRouterVoq",
     "NocSimRun",

@@ -146,6 +146,20 @@ class NocSimRouterVoq:
 
 
 @dataclass(kw_only=True, slots=True)
+class NocSimRouterHandshake:
+    """Wormhole switching over links with a handshake, as Noxim's.
+
+    depth: Flits that each virtual channel's buffer holds, at least 1, at most 4096, default 4.
+    vcs: Virtual channels of a port, of which a packet keeps the one that its source drew, at least 1,
+        at most 8, default 1.
+    """
+
+    depth: int | None = None
+    vcs: int | None = None
+    kind: Literal["handshake"] = "handshake"
+
+
+@dataclass(kw_only=True, slots=True)
 class NocSimRun:
     """Its length.
 
@@ -241,7 +255,7 @@ class NocSim:
     remarks: list[str] | tuple[str, ...] | None = None
     removed_links: list[tuple[int, int] | list[Any]] | tuple[tuple[int, int] | list[Any], ...] | None = None
     replies: NocSimReplies | None = None
-    router: NocSimRouterVc | NocSimRouterVoq | None = None
+    router: NocSimRouterVc | NocSimRouterVoq | NocSimRouterHandshake | None = None
     routing: (
         Literal[
             "xy",
