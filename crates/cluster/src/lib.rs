@@ -48,7 +48,7 @@ pub use health::{Detector, Liveness};
 pub use hosts::Hosts;
 pub use leader::{Leader, LeaderInputs, Servers};
 pub use neighbours::{Manner, Neighbours};
-pub use owner::{Owned, OwnerDeed, Owners};
+pub use owner::{LeaseEnd, Owned, OwnerDeed, Owners, Renewal, lease_ends};
 pub use plan::{Acknowledgement, ClusterPlan, Entry, MemberReport, Power, Snapshot, Write};
 pub use relief::{relief, weights_of};
 pub use table::{SLOTS, SteeringTable};

@@ -8,8 +8,10 @@
 //!
 //! The object, exactly:
 //! - Each candidate has at most one lease, which a renewal begins or prolongs, and tells which. The lease ends at some
-//!   time, and the office falls vacant with it; whoever writes the history down says when that can have been: not
-//!   before the lease's length has passed since the last renewal that was answered was *asked for*.
+//!   time, and the office falls vacant with it; whoever writes the history down says when that can have been
+//!   ([`lease_ends`]): not before the lease's length has passed since the last renewal that was answered was *asked
+//!   for*. Who begins anew under its name has another lease: its lives are told apart by what follows `#` in an owner,
+//!   and the store names all of them by what stands before.
 //! - A claim is granted if the office is vacant and the claimer has a lease, else refused. Each grant begins a term
 //!   with a number that is larger than all before.
 //! - A plan is written if the term that it names is the leader's, and nobody has written since the count that it
@@ -22,7 +24,10 @@
 //! they are read. Which balancer answers for the cluster's Ethernet addresses the store does not say: they elect
 //! themselves by what they hear of each other, and under a partition each side answers.
 
-use std::collections::BTreeSet;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_units::Time;
 
 use crate::plan::Snapshot;
 
@@ -174,7 +179,8 @@ impl Owners {
                 let written = plan.as_ref().is_none_or(|(_, count)| next.count.is(*count));
                 office
                     && written
-                    && self.leader.as_ref() == leader.as_ref().map(|(owner, _)| owner)
+                    && self.leader.as_deref().and_then(|owner| owner.split('#').next())
+                        == leader.as_ref().map(|(owner, _)| owner.as_str())
                     && self.plan.as_ref() == plan.as_ref().map(|(plan, _)| plan)
             }
             OwnerDeed::SpoilLeader => next.leader.take().is_some(),
@@ -185,6 +191,67 @@ impl Owners {
         };
         can.then_some(next)
     }
+}
+
+/// A lease was asked for, or to be prolonged.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal<'a> {
+    /// Whose.
+    pub owner: &'a str,
+    /// When that was asked.
+    pub called: Time,
+    /// When it was answered.
+    pub until: Option<Time>,
+    /// Whether it is the same lease as before; none: not answered.
+    pub same: Option<bool>,
+}
+
+/// A lease may have ended within this time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseEnd {
+    /// Whose.
+    pub owner: String,
+    /// Not before.
+    pub called: Time,
+    /// Not after.
+    pub until: Option<Time>,
+}
+
+/// When leases of a `length` can have ended: not from when a renewal prolonged one, or had begun one, until the lease's
+/// length after it was asked for; once between two such spans, and once more after each renewal that was not answered.
+pub fn lease_ends<'a>(
+    renewals: impl IntoIterator<Item = Renewal<'a>>,
+    length: Duration,
+) -> Vec<LeaseEnd> {
+    let mut held: BTreeMap<&str, Vec<(Time, Time)>> = BTreeMap::new();
+    let mut unanswered = Vec::new();
+    for one in renewals {
+        let spans = held.entry(one.owner).or_default();
+        let ends = one.called + length;
+        match (one.same, one.until) {
+            (Some(false), Some(until)) => spans.push((until, ends)),
+            (Some(true), _) => spans.push((one.called, ends)),
+            _ => unanswered.push((one.owner, ends)),
+        }
+    }
+    let mut all = Vec::new();
+    for (owner, mut spans) in held {
+        spans.sort_unstable();
+        spans.insert(0, (Time::ZERO, Time::ZERO));
+        let mut gap_begins = Time::ZERO;
+        let begins = spans.iter().map(|(begins, _)| Some(*begins)).skip(1).chain([None]);
+        for ((_, ends_at), until) in spans.iter().zip(begins) {
+            gap_begins = gap_begins.max(*ends_at);
+            if until.is_some_and(|until| until < gap_begins) {
+                continue;
+            }
+            let lies = |at: &Time| *at >= gap_begins && until.is_none_or(|until| *at <= until);
+            let others = unanswered.iter().filter(|(of, at)| *of == owner && lies(at));
+            let called = others.map(|(_, at)| *at).chain([gap_begins]);
+            all.extend(called.map(|called| LeaseEnd { owner: owner.to_owned(), called, until }));
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -255,6 +322,43 @@ mod tests {
             read(Some(("b", 13)), Some(("r1", 14))),
         ];
         assert_eq!(follow(&deeds), deeds.len());
+    }
+
+    #[test]
+    fn lives_of_one_name_have_leases_of_their_own() {
+        let deeds = [
+            renew("a#1", false),
+            claim("a#1", true),
+            renew("a#2", false),
+            claim("a#2", false),
+            read(Some(("a", 5)), None),
+            end("a#1"),
+            read(None, None),
+            claim("a#2", true),
+            read(Some(("a", 6)), None),
+        ];
+        assert_eq!(follow(&deeds), deeds.len());
+    }
+
+    #[test]
+    fn a_lease_ends_between_renewals_that_do_not_touch() {
+        let at = Time::from_nanos;
+        let renewal = |called, until: u64, same| Renewal {
+            owner: "a",
+            called: at(called),
+            until: Some(at(until)),
+            same,
+        };
+        let asked = [
+            renewal(10, 20, Some(false)),
+            renewal(60, 90, Some(true)),
+            renewal(150, 160, None),
+            renewal(300, 310, Some(false)),
+        ];
+        let ends = lease_ends(asked, Duration::from_nanos(100));
+        let ends: Vec<_> = ends.iter().map(|end| (end.called, end.until)).collect();
+        let (first, last) = ((at(0), Some(at(20))), (at(400), None));
+        assert_eq!(ends, [first, (at(250), Some(at(310))), (at(160), Some(at(310))), last]);
     }
 
     #[test]

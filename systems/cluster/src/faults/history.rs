@@ -4,10 +4,9 @@
 //! Each message counts by itself: what arrives twice is asked twice. Who was cut off, deaf or dead when an answer came
 //! has none.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_cluster::{Owned, OwnerDeed, Owners, Write};
+use ebb_cluster::{LeaseEnd, Owned, OwnerDeed, Owners, Renewal, Write, lease_ends};
 use ebb_des::{Operation, Unexplained, linearize};
 use ebb_units::Time;
 
@@ -21,6 +20,7 @@ const UNDER_WAY: Duration = Duration::from_millis(800 + 900);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
     pub(super) operations: Vec<Operation<OwnerDeed>>,
+    stopped: bool,
 }
 
 impl Recorder {
@@ -30,8 +30,16 @@ impl Recorder {
         self.operations.len() - 1
     }
 
+    /// From now on nothing is written down.
+    pub(super) fn stops(&mut self) {
+        self.stopped = true;
+    }
+
     /// A message is on its way to the store: its place, if owners depend on it.
     pub(super) fn asked(&mut self, now: Time, node: usize, ask: &Ask) -> Option<usize> {
+        if self.stopped {
+            return None;
+        }
         let deed = match ask {
             Ask::Renew(_) => OwnerDeed::Renew { owner: member_name(node), same: None },
             // What it saw comes with the answer.
@@ -75,7 +83,7 @@ impl Recorder {
 
     /// Something was done to the store, if it could be.
     pub(super) fn spoilt(&mut self, now: Time, was: bool, deed: OwnerDeed) {
-        if was {
+        if was && !self.stopped {
             self.note(now, now, true, deed);
         }
     }
@@ -98,44 +106,21 @@ impl Recorder {
         }
     }
 
-    /// When leases can have ended: not from when a renewal prolonged one, or had begun one, until the lease's length
-    /// after it was asked for; once between two such spans, and once more after each renewal that was not answered.
+    /// When leases can have ended.
     fn ends(&self) -> Vec<Operation<OwnerDeed>> {
-        let mut renewals: BTreeMap<&String, Vec<(Time, Time)>> = BTreeMap::new();
-        let mut unanswered = Vec::new();
-        for one in &self.operations {
-            let OwnerDeed::Renew { owner, same } = &one.deed else { continue };
-            let spans = renewals.entry(owner).or_default();
-            match (same, one.until) {
-                (Some(false), Some(until)) => spans.push((until, one.called + LEASE)),
-                (Some(true), _) => spans.push((one.called, one.called + LEASE)),
-                _ => unanswered.push((owner, one.called + LEASE)),
+        let renewals = self.operations.iter().filter_map(|one| match &one.deed {
+            OwnerDeed::Renew { owner, same } => {
+                Some(Renewal { owner, called: one.called, until: one.until, same: *same })
             }
-        }
-        let mut ends = Vec::new();
-        for (owner, mut spans) in renewals {
-            spans.sort_unstable();
-            spans.insert(0, (Time::ZERO, Time::ZERO));
-            let mut gap_begins = Time::ZERO;
-            let begins = spans.iter().map(|(begins, _)| Some(*begins)).skip(1).chain([None]);
-            for ((_, ends_at), until) in spans.iter().zip(begins) {
-                gap_begins = gap_begins.max(*ends_at);
-                if until.is_some_and(|until| until < gap_begins) {
-                    continue;
-                }
-                let lies = |at: &Time| *at >= gap_begins && until.is_none_or(|until| *at <= until);
-                let others = unanswered.iter().filter(|(of, at)| *of == owner && lies(at));
-                let called = others.map(|(_, at)| *at).chain([gap_begins]);
-                let deed = OwnerDeed::End { owner: owner.clone() };
-                ends.extend(called.map(|called| Operation {
-                    session: None,
-                    called,
-                    until,
-                    answered: false,
-                    deed: deed.clone(),
-                }));
-            }
-        }
-        ends
+            _ => None,
+        });
+        let end = |end: LeaseEnd| Operation {
+            session: None,
+            called: end.called,
+            until: end.until,
+            answered: false,
+            deed: OwnerDeed::End { owner: end.owner },
+        };
+        lease_ends(renewals, LEASE).into_iter().map(end).collect()
     }
 }

@@ -12,7 +12,7 @@ mod world;
 
 use std::time::Duration;
 
-pub use world::{Mix, Outcome, schedule, schedule_of};
+pub use world::{Mix, Outcome, life, schedule, schedule_of};
 
 /// How long a lease lasts after it was renewed.
 const LEASE: Duration = Duration::from_secs(2);
@@ -93,6 +93,18 @@ mod tests {
             sum.add(&outcome.unwrap_or_else(|broken| panic!("seed {seed} with {mix:?}: {broken}")));
         }
         assert!(sum.faults > 15 && sum.leaders > 3 && sum.sleeps > 50, "{sum:?}");
+    }
+
+    /// One cluster for an hour with jumping clocks and one without; `EBB_HOURS=N` for so many.
+    #[test]
+    fn invariants_hold_for_hours() {
+        let hours = number("EBB_HOURS").unwrap_or(1);
+        for clock_steps in [false, true] {
+            let lived = life(hours, Mix { clock_steps }, hours as f64);
+            let sum = lived.unwrap_or_else(|broken| panic!("{hours} h, {clock_steps}: {broken}"));
+            println!("{hours} h: {sum:?}");
+            assert!(sum.faults > 2000 * hours && sum.leaders > 100 * hours, "{sum:?}");
+        }
     }
 
     /// What all nodes are told of leader and plan has one order that explains it; `EBB_SEED=N` and `EBB_SCHEDULES=N` as above.

@@ -58,10 +58,10 @@ const SLOTS: usize = 16;
 const TICK: Duration = Duration::from_millis(100);
 /// What a back-end carries, in packets a second.
 const CAPACITY: u64 = 1000;
-/// Faults come until then.
-const TROUBLE: Time = Time::from_nanos(15_000_000_000);
-/// By then everything must have settled.
-const END: Time = Time::from_nanos(27_000_000_000);
+/// Faults come for so long.
+const TROUBLE: Duration = Duration::from_secs(15);
+/// After this everything must have settled.
+const ROUND: Duration = Duration::from_secs(27);
 
 /// What comes so that as many are wanted, in packets a second.
 fn offered(wanted: u64) -> u64 {
@@ -170,6 +170,8 @@ struct World {
     /// How long the store keeps a lease after it was renewed.
     lease: Duration,
     history: Recorder,
+    /// Faults come until then.
+    trouble: Time,
     store_down: bool,
     store_slow_ms: u64,
     /// What its disk takes for a change; others read meanwhile what was there before.
@@ -201,10 +203,22 @@ pub fn schedule(seed: u64, mix: Mix) -> Result<Outcome, String> {
 pub fn schedule_of(size: Size, seed: u64, mix: Mix) -> Result<Outcome, String> {
     let mut world = World::new(size, seed, mix);
     world.play()?;
-    world.outcome.leaders = world.store.terms;
-    (world.outcome.changes, world.outcome.bytes) = world.store.written;
-    world.outcome.plans = world.store.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
-    Ok(world.outcome)
+    Ok(world.told())
+}
+
+/// Plays one cluster for many hours: faults for fifteen seconds, and none for twelve, after which it must have settled,
+/// again and again.
+///
+/// # Errors
+/// What broke, and when.
+pub fn life(seed: u64, mix: Mix, hours: f64) -> Result<Outcome, String> {
+    let mut world = World::new(Size::SMALL, seed, mix);
+    world.history.stops();
+    world.play()?;
+    while world.calendar.now().as_secs_f64() < hours * 3600.0 {
+        world.play_again()?;
+    }
+    Ok(world.told())
 }
 
 /// What was asked of the store in the schedule of a seed and answered. The store keeps leases for a part of the time
@@ -220,6 +234,13 @@ pub(super) fn history_of(seed: u64, mix: Mix, kept: f64) -> Result<Recorder, Str
 }
 
 impl World {
+    /// What has happened by now.
+    fn told(&self) -> Outcome {
+        let (changes, bytes) = self.store.written;
+        let plans = self.store.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
+        Outcome { leaders: self.store.terms, changes, bytes, plans, ..self.outcome }
+    }
+
     fn new(size: Size, seed: u64, mix: Mix) -> World {
         let node =
             |_| Node { life: 0, alive: true, cut: false, deaf: false, ahead_ms: 0, refuses: false };
@@ -232,6 +253,7 @@ impl World {
             store: Store::default(),
             lease: LEASE,
             history: Recorder::default(),
+            trouble: Time::ZERO + TROUBLE,
             store_down: false,
             store_slow_ms: 0,
             disk_slow_ms: 0,
@@ -256,14 +278,24 @@ impl World {
         world
     }
 
+    /// Faults, and time without any.
     fn play(&mut self) -> Result<(), String> {
-        while let Some((now, event)) = self.calendar.pop() {
-            if now >= END {
-                break;
-            }
+        let end = self.trouble + (ROUND - TROUBLE);
+        while self.calendar.peek().is_some_and(|at| at < end) {
+            let Some((now, event)) = self.calendar.pop() else { break };
             self.happen(now, event).map_err(|broken| format!("at {now}: {broken}"))?;
         }
         self.settled()
+    }
+
+    /// Another round of the same cluster.
+    fn play_again(&mut self) -> Result<(), String> {
+        self.trouble += ROUND;
+        for event in [Event::Load, Event::Fault] {
+            let at = self.after_ms(100, 1500);
+            self.calendar.schedule(at, event);
+        }
+        self.play()
     }
 
     fn after_ms(&mut self, low: u64, high: u64) -> Time {
@@ -299,7 +331,7 @@ impl World {
             }
             Event::Probed { balancer, life, row } => self.probed(balancer, life, row),
             Event::Load => {
-                if now < TROUBLE {
+                if now < self.trouble {
                     self.wanted = self.rng.random_range(1..=self.size.members - 1);
                     let at = self.after_ms(200, 3000);
                     self.calendar.schedule(at, Event::Load);
@@ -489,7 +521,7 @@ impl World {
     }
 
     fn fault(&mut self, now: Time) {
-        if now >= TROUBLE {
+        if now >= self.trouble {
             self.heal();
             return;
         }
