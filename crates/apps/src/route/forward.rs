@@ -259,13 +259,13 @@ impl Forward {
     }
 
     fn keep(&mut self, now: Time, awaited: Awaited, packet: Packet, out: &mut Outputs<'_>) {
-        match self.hold.push(now, self.since, awaited, packet) {
-            Held::Waits => {}
-            Held::First => {
-                self.requests.push(awaited.0, awaited.1);
-                self.look_at = self.hold.look_at(now);
-            }
-            Held::Full(packet) => out.drop(packet, DropReason::NeighbourUnresolved),
+        let held = self.hold.push(now, self.since, awaited, packet);
+        if matches!(held, Held::First | Held::Instead(_)) {
+            self.requests.push(awaited.0, awaited.1);
+            self.look_at = self.hold.look_at(now);
+        }
+        if let Held::Full(packet) | Held::Instead(packet) = held {
+            out.drop(packet, DropReason::NeighbourUnresolved);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Packets that wait for their neighbour's MAC address.
 
+use core::cmp::Reverse;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub(super) type Awaited = (InterfaceId, IpAddr);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How often to look whether a young wait is over, and for how long it counts as young.
 const LOOK_EARLY: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// Packets from one side have others give way so often at most.
+const GIVE_WAY: Duration = Duration::from_millis(1);
 /// How often to look afterwards.
 const LOOK_LATE: Duration = Duration::from_millis(20);
 
@@ -28,6 +31,12 @@ struct Queue {
     asked: Time,
 }
 
+impl Queue {
+    fn rank(&self, (interface, address): Awaited) -> Rank {
+        (interface, self.packets.len(), Reverse(self.since), address)
+    }
+}
+
 /// Queues by neighbour, bounded one by one and together.
 #[derive(Debug)]
 pub(super) struct Hold {
@@ -37,8 +46,30 @@ pub(super) struct Hold {
     total: usize,
     /// How many wait for neighbours of each interface.
     of_interface: BTreeMap<InterfaceId, usize>,
+    /// Who gives way, last first: of an interface's neighbours the one for which most wait, and of these the one for
+    /// which they have waited for longest.
+    longest: BTreeSet<Rank>,
+    turns: Turns,
     originated: usize,
     bounds: Arc<RouteCounters>,
+}
+
+type Rank = (InterfaceId, usize, Reverse<Time>, IpAddr);
+
+/// When packets that arrive on an interface may have others give way again: each neighbour that is new to the places is
+/// asked for, and a flood from one side is to cost neither the kernel nor others more than that.
+#[derive(Debug, Default)]
+struct Turns(BTreeMap<u16, Time>);
+
+impl Turns {
+    fn begins(&mut self, now: Time, arrived: u16) -> bool {
+        let next = self.0.entry(arrived).or_default();
+        let may = *next <= now;
+        if may {
+            *next = now + GIVE_WAY;
+        }
+        may
+    }
 }
 
 /// What came of holding a packet.
@@ -48,6 +79,8 @@ pub(super) enum Held {
     Waits,
     /// It waits and is the first: the neighbour is to be asked for.
     First,
+    /// The same, and this one, which waited for another neighbour, has given way.
+    Instead(Packet),
     /// There is no space for it.
     Full(Packet),
 }
@@ -59,6 +92,8 @@ impl Hold {
             filter: [0; 16],
             total: 0,
             of_interface: BTreeMap::new(),
+            longest: BTreeSet::new(),
+            turns: Turns::default(),
             originated: 0,
             bounds,
         }
@@ -85,14 +120,20 @@ impl Hold {
     ) -> Held {
         let waiting = self.queues.get(&awaited).map_or(0, |queue| queue.packets.len());
         let limits = self.bounds.limits();
-        // An interface may take as much as is left free (Choudhury and Hahne, Dynamic queue length thresholds, 1998): one
-        // behind which nobody answers takes half of the places, two of them in the long run a third each, and each other
-        // interface half of what is left.
+        // An interface may take as much as is left free (Choudhury and Hahne, Dynamic queue length thresholds, 1998):
+        // one behind which nobody answers takes half of the places, two of them in the long run a third each, and
+        // each other interface half of what is left.
         let of_interface = self.of_interface.get(&awaited.0).copied().unwrap_or(0);
-        let full = of_interface >= limits.hold_total_max.saturating_sub(self.total)
-            || waiting >= limits.hold_per_neighbour_max;
-        if full && since.is_none() {
-            return Held::Full(packet);
+        let full = of_interface >= limits.hold_total_max.saturating_sub(self.total);
+        let too_many = waiting >= limits.hold_per_neighbour_max;
+        let mut gone = None;
+        if (full || too_many) && since.is_none() {
+            // Whoever has nobody waiting for it yet is let in all the same: dead neighbours would keep the living out.
+            let may = waiting == 0 && !too_many && self.turns.begins(now, packet.interface);
+            gone = if may { self.give_way(awaited.0) } else { None };
+            if gone.is_none() {
+                return Held::Full(packet);
+            }
         }
         self.total += 1;
         *self.of_interface.entry(awaited.0).or_default() += 1;
@@ -104,9 +145,46 @@ impl Hold {
             since: now,
             asked: now,
         });
+        self.longest.remove(&queue.rank(awaited));
         queue.since = queue.since.min(since.unwrap_or(now));
         queue.packets.push(packet);
-        if waiting == 0 { Held::First } else { Held::Waits }
+        self.longest.insert(queue.rank(awaited));
+        match gone {
+            Some(packet) => Held::Instead(packet),
+            None if waiting == 0 => Held::First,
+            None => Held::Waits,
+        }
+    }
+
+    /// The youngest packet for the neighbour behind an interface for which most wait.
+    fn give_way(&mut self, interface: InterfaceId) -> Option<Packet> {
+        let (last, .., address) = self
+            .longest
+            .range(
+                ..(
+                    InterfaceId(interface.0.checked_add(1)?),
+                    0,
+                    Reverse(Time::from_nanos(u64::MAX)),
+                    IpAddr::from([0; 4]),
+                ),
+            )
+            .next_back()?;
+        if *last != interface {
+            return None;
+        }
+        let awaited = (interface, *address);
+        let queue = self.queues.get_mut(&awaited)?;
+        self.longest.remove(&queue.rank(awaited));
+        let packet = queue.packets.pop()?;
+        if queue.packets.is_empty() {
+            self.queues.remove(&awaited);
+        } else {
+            self.longest.insert(queue.rank(awaited));
+        }
+        self.total -= 1;
+        leave(&mut self.of_interface, interface, 1);
+        self.originated -= usize::from(packet.flags & Packet::ORIGINATED != 0);
+        Some(packet)
     }
 
     /// Whether packets wait for this neighbour, so that later ones must stand behind them.
@@ -123,7 +201,9 @@ impl Hold {
 
     /// Ends the wait for a neighbour; the packets in order of arrival.
     pub(super) fn take(&mut self, awaited: &Awaited) -> Vec<Packet> {
-        let packets = self.queues.remove(awaited).map_or(Vec::new(), |queue| queue.packets);
+        let queue = self.queues.remove(awaited);
+        queue.iter().for_each(|queue| _ = self.longest.remove(&queue.rank(*awaited)));
+        let packets = queue.map_or(Vec::new(), |queue| queue.packets);
         self.total -= packets.len();
         leave(&mut self.of_interface, awaited.0, packets.len());
         self.originated -=
@@ -142,8 +222,10 @@ impl Hold {
     ) -> Vec<(Time, Vec<Packet>)> {
         let mut given = Vec::new();
         let (total, originated) = (&mut self.total, &mut self.originated);
-        let of_interface = &mut self.of_interface;
-        self.queues.retain(|(interface, _), queue| {
+        let (of_interface, longest) = (&mut self.of_interface, &mut self.longest);
+        self.queues.retain(|awaited, queue| {
+            let interface = &awaited.0;
+            longest.remove(&queue.rank(*awaited));
             let packets = std::mem::take(&mut queue.packets);
             let (gone, stay): (Vec<_>, Vec<_>) =
                 packets.into_iter().partition(|packet| leaves(packet));
@@ -155,7 +237,11 @@ impl Hold {
                 given.push((queue.since, gone));
             }
             queue.packets = stay;
-            !queue.packets.is_empty()
+            let stays = !queue.packets.is_empty();
+            if stays {
+                longest.insert(queue.rank(*awaited));
+            }
+            stays
         });
         if self.queues.is_empty() {
             self.filter = [0; 16];
@@ -221,9 +307,79 @@ mod tests {
 
     const MAX: usize = 48;
 
+    /// Those behind the same interface that answer find a place beside any number that do not, and the places are
+    /// never more.
+    #[test]
+    fn dead_neighbours_give_way_to_one_that_is_new() {
+        let limits = RouteLimits {
+            hold_total_max: MAX,
+            hold_per_neighbour_max: 4,
+            ..RouteLimits::default()
+        };
+        let mut pool = Pool::new(Reserve::allocate(2 * MAX as u32).1);
+        let mut hold = Hold::new(Arc::new(RouteCounters::new(&limits)));
+        let (mut lives, mut replaced) = (Vec::new(), 0);
+        for number in 0..600_u16 {
+            // Three of four are for dead ones: the same ten at first, new ones later.
+            let dead = if number < 300 { number % 10 } else { number };
+            let host = if number % 4 == 0 { 0x8000 | number } else { dead };
+            let awaited = (InterfaceId(1), IpAddr::from([10, 0, (host >> 8) as u8, host as u8]));
+            let packet = pool.get().expect("a frame").fill(&[0; 60]);
+            let now = Time::from_nanos(u64::from(number) * 1_000_000);
+            match hold.push(now, None, awaited, packet) {
+                Held::Full(packet) => {
+                    assert!(host == dead, "the living find a place");
+                    pool.put(packet.into_frame());
+                }
+                Held::Instead(packet) => {
+                    replaced += 1;
+                    pool.put(packet.into_frame());
+                }
+                Held::First | Held::Waits => {}
+            }
+            assert!(hold.len() <= MAX / 2 && hold.longest.len() == hold.queues.len());
+            if host != dead {
+                lives.push(awaited);
+            }
+            // It answers after two more have come.
+            if let Some(at) = lives.iter().position(|live| *live != awaited) {
+                let packets = hold.take(&lives.remove(at));
+                assert_eq!(packets.len(), 1, "it waited");
+                packets.into_iter().for_each(|packet| pool.put(packet.into_frame()));
+            }
+        }
+        assert!(replaced > 100, "{replaced}");
+        // One from each side at a time.
+        let now = Time::from_nanos(1_000_000_000);
+        let mut push = |side: u16, host: u8| {
+            let mut packet = pool.get().expect("a frame").fill(&[0; 60]);
+            packet.interface = side;
+            match hold.push(
+                now,
+                None,
+                (InterfaceId(1), IpAddr::from([10, 9, side as u8, host])),
+                packet,
+            ) {
+                Held::Full(packet) => (pool.put(packet.into_frame()), false).1,
+                Held::Instead(packet) => (pool.put(packet.into_frame()), true).1,
+                Held::First | Held::Waits => true,
+            }
+        };
+        for host in 0..MAX as u8 {
+            push(1, host);
+        }
+        assert!(!push(1, 200) && push(2, 1) && !push(2, 2));
+        let given = hold.give_up(&mut |_| true);
+        given
+            .into_iter()
+            .flat_map(|(_, packets)| packets)
+            .for_each(|one| pool.put(one.into_frame()));
+        assert!(hold.len() == 0 && hold.longest.is_empty() && hold.of_interface.is_empty());
+    }
+
     proptest! {
-        /// Neighbours that nobody answers for, behind some interfaces, take their share of the places and no more: another
-        /// interface's packets find half of what those leave.
+        /// Neighbours that nobody answers for, behind some interfaces, take their share of the places and no more:
+        /// another interface's packets find half of what those leave.
         #[test]
         fn a_flooded_interface_leaves_others_their_share(
             flooded in 1..5_u16,
@@ -240,7 +396,7 @@ mod tests {
                 let awaited = (InterfaceId(interface), IpAddr::from([192, 0, 2, last]));
                 let packet = pool.get().expect("a frame").fill(&[0; 60]);
                 match hold.push(Time::ZERO, None, awaited, packet) {
-                    Held::Full(packet) => {
+                    Held::Full(packet) | Held::Instead(packet) => {
                         pool.put(packet.into_frame());
                         false
                     }
@@ -257,7 +413,7 @@ mod tests {
             for awaited in all {
                 hold.take(&awaited).into_iter().for_each(|packet| pool.put(packet.into_frame()));
             }
-            prop_assert!(hold.len() == 0 && hold.of_interface.is_empty());
+            prop_assert!(hold.len() == 0 && hold.of_interface.is_empty() && hold.longest.is_empty());
         }
     }
 }
