@@ -47,7 +47,7 @@ pub struct Etcd {
     length: Duration,
     /// How much was new when it last looked.
     seen: u64,
-    /// The revision of what it wrote last: what it reads is not older.
+    /// The revision of what it wrote last, or was refused by: what it reads is not older.
     wrote: u64,
 }
 
@@ -122,12 +122,14 @@ impl Etcd {
     /// Writes, if the conditions hold: whether they did.
     fn commit(&mut self, transaction: &Value) -> Result<bool, StoreError> {
         let done: Done = self.client.ask("kv/txn", transaction)?;
-        if done.succeeded {
-            self.wrote = number(&done.header.revision);
-        } else if let Some(error) = self.client.doubt.take() {
+        if !done.succeeded
+            && let Some(error) = self.client.doubt.take()
+        {
             // Another member was asked first, and may have made it: that is why the conditions do not hold.
             return Err(error);
         }
+        // Whoever is refused knows too little: what refused it is seen from then on.
+        self.wrote = number(&done.header.revision);
         Ok(done.succeeded)
     }
 

@@ -35,7 +35,8 @@ pub trait Store: Send {
     /// When the store does not answer: the lease may end.
     fn renew(&mut self) -> Result<bool, StoreError>;
 
-    /// Everything, as of one instant: not before one's own last write, nor before what was returned last.
+    /// Everything, as of one instant: not before one's own last write, nor before what refused one, nor before what was
+    /// returned last.
     ///
     /// # Errors
     /// When the store does not answer, which may be found out only some seconds later.

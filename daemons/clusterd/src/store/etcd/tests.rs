@@ -2,6 +2,7 @@
 
 mod adversary;
 mod answers;
+mod histories;
 
 use std::collections::BTreeMap;
 

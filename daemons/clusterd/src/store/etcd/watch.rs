@@ -139,7 +139,7 @@ impl Watch {
     }
 
     /// Everything, from a majority of etcd's members, as of one revision.
-    fn ask_all(&self) -> Result<(), StoreError> {
+    pub(super) fn ask_all(&self) -> Result<(), StoreError> {
         let mut client = self.client.lock().expect("client");
         let (mut pairs, mut revision) = (Vec::new(), 0);
         let (mut first, end) = (self.prefix.clone().into_bytes(), STANDARD.encode(self.end()));
