@@ -61,3 +61,18 @@ fn every_clause_holds_for_a_cluster() {
     assert!(rows > 150, "{last}");
     println!("{last}");
 }
+
+/// Floods of all kinds at half of what the machine carries take next to nothing from honest traffic, on either path. On a
+/// machine where tests run beside each other a hundredth may be lost; `EBB_ATTACK` says for how many seconds.
+#[test]
+fn a_mixed_attack_takes_nothing_from_others() {
+    let seconds = std::env::var("EBB_ATTACK").unwrap_or_else(|_| "20".to_owned());
+    let patience = Duration::from_secs(120 + seconds.parse::<u64>().expect("seconds"));
+    for path in ["worker", "kernel"] {
+        let words = ["--seconds", seconds.as_str(), "--most", "0.01"];
+        let printed = script::run_with(&[("EBB_PATH", path)], "attack", &words, patience);
+        let Some(text) = printed else { return };
+        assert!(text.trim_end().ends_with(" lost"), "{text}");
+        println!("{path}: {text}");
+    }
+}
