@@ -16,6 +16,16 @@ fn a_cluster_is_one_router_and_outlives_its_parts() {
     println!("{text}");
 }
 
+/// Two routers on the same machines with parts of the CPUs of their own: one that is flooded takes nothing from the other, which
+/// moves from one machine to another under load without a loss.
+#[test]
+fn a_slice_is_kept_from_another_ones_flood_and_moves() {
+    let Some(text) = script::run("slices", &[], Duration::from_secs(180)) else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.starts_with("all hold"), "{text}");
+    println!("{text}");
+}
+
 /// A worker and a router's process that are stopped without ending: the traffic goes on without them.
 #[test]
 fn the_traffic_goes_on_without_what_is_stopped() {

@@ -1,6 +1,9 @@
 //! Where and how the threads of balancers and of back-ends in namespaces run.
 
-use anyhow::{Context as _, Result, bail};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use ebb_host::clock::monotonic;
 use ebb_host::process;
 use ebb_lab::tune::{self, Placed};
 use ebb_scenario::{Described, Invalid};
@@ -77,16 +80,37 @@ impl Threads {
     }
 }
 
-/// The thread of this process that has a name.
+/// A thread gives itself its name: on a busy machine some time after it was started.
+const NAMED: Duration = Duration::from_secs(5);
+
+/// The thread of this process that has a name, or has it soon.
 pub(crate) fn named(name: &str) -> Result<u32> {
-    let threads = process::threads_of(std::process::id())?;
-    let found = threads.iter().find(|thread| thread.name == name);
-    found.map(|thread| thread.tid).with_context(|| format!("there is no thread {name}"))
+    let begun = monotonic();
+    loop {
+        let threads = process::threads_of(std::process::id())?;
+        if let Some(found) = threads.iter().find(|thread| thread.name == name) {
+            return Ok(found.tid);
+        }
+        ensure!(monotonic().since(begun) < NAMED, "there is no thread {name}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_gives_itself_its_name_late_is_found() {
+        let thread = std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            let named = std::thread::Builder::new().name("ebb-late".into());
+            let inner = named.spawn(|| std::thread::sleep(Duration::from_secs(2)));
+            _ = inner.expect("a thread").join();
+        });
+        assert!(named("ebb-late").is_ok());
+        _ = thread.join();
+    }
 
     #[test]
     fn what_is_wanted_is_checked_applied_and_seen() {
