@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebb_host::namespace::Namespace;
 use ebb_lab::Lab;
-use ebb_lab::test::{ip, leftovers, must, permitted, until};
+use ebb_lab::test::{ip, leftovers, must, permitted, skip, until};
 use serde_json::Value;
 
 fn run(program: &str, arguments: &[&str]) -> Output {
@@ -228,6 +228,8 @@ fn virtual_back_ends_are_measured() {
     }
     let words = ["cluster", "bench", "scaling", "front", "links", "guests"];
     let small = ["--seconds", "0.05", "--turns", "1", "--rules", "20", "--json"];
+    // Without virtual machines, which are measured below.
+    let small = [&small[..], &["--guest-kernel", "/nonexistent"]].concat();
     let ended = run(env!("CARGO_BIN_EXE_ebb"), &[&words[..], &small].concat());
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(ended.status.success(), "{said}");
@@ -238,11 +240,52 @@ fn virtual_back_ends_are_measured() {
         .iter()
         .filter_map(|one| one["case"].as_str())
         .collect();
-    assert!(skipped.contains(&"guests"), "{said}");
+    for guest in ["guests: guest, tap", "guests: guest, vhost", "guests: guest, AF_XDP"] {
+        assert!(skipped.contains(&guest), "{guest}: {said}");
+    }
+    if !skipped.contains(&"guests") {
+        let worker = &json["setups"]["guests: namespace, AF_XDP worker"];
+        assert!(worker["kpps"].as_f64() > Some(0.0), "{json}\n{said}");
+    }
     let cases = [("scaling", "4"), ("front", "queues"), ("links", "narrow")];
     for (case, setup) in cases.into_iter().filter(|(case, _)| !skipped.contains(case)) {
         assert!(json["setups"][format!("{case}: {setup}")]["kpps"].as_f64() > Some(0.0), "{json}");
     }
     let balanced = ["scaling", "front", "links"].iter().any(|case| !skipped.contains(case));
     assert!(!balanced || json["costs"]["balancer_ns"].as_f64() > Some(0.0), "{}", json["costs"]);
+}
+
+/// A virtual machine is a back-end: it boots, forwards and is measured; what cannot be here is named.
+#[test]
+fn virtual_machines_are_measured() {
+    if !permitted() {
+        return;
+    }
+    let fetched = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/guest/kernel");
+    let fetched = run(fetched, &[]);
+    let qemu = Command::new("qemu-system-x86_64").arg("--version").output();
+    if !fetched.status.success() || qemu.is_err() {
+        return skip(&format!("no guests: {}", String::from_utf8_lossy(&fetched.stderr)));
+    }
+    let folder = String::from_utf8(fetched.stdout).expect("a path");
+    let words = ["cluster", "bench", "guests", "--seconds", "0.2", "--turns", "1", "--json"];
+    let words = [&words[..], &["--guest-kernel", folder.trim()]].concat();
+    let ended = run(env!("CARGO_BIN_EXE_ebb"), &words);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{said}");
+    let json: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let skipped = json["skipped"].as_array().expect("a list");
+    for way in ["tap", "vhost", "AF_XDP"] {
+        let name = format!("guests: guest, {way}");
+        let setup = &json["setups"][&name];
+        let refused = skipped.iter().find(|one| one["case"] == name.as_str());
+        assert_eq!(setup["kpps"].as_f64() > Some(0.0), refused.is_none(), "{name}: {json}\n{said}");
+        assert!(refused.is_some() || setup["machine"]["processor_busy"].as_f64() > Some(0.0));
+        assert!(way != "tap" || refused.is_none(), "a tap is everywhere: {said}");
+    }
+    let hardware = std::fs::read_to_string("/proc/cpuinfo").expect("processors");
+    if !hardware.split_whitespace().any(|word| word == "vmx" || word == "svm") {
+        assert_eq!(json["setups"]["guests: guest, tap"]["machine"]["emulated"], true);
+        assert_eq!(json["rules"][0]["verdict"], "emulated");
+    }
 }

@@ -47,7 +47,8 @@ fn probe_mac(side: usize) -> Mac {
     [2, 0xeb, 0xb0, 0, 2, side as u8]
 }
 
-fn back_end_mac(index: usize, side: usize) -> Mac {
+/// The Ethernet address of a back-end on one side.
+pub fn back_end_mac(index: usize, side: usize) -> Mac {
     [2, 0xeb, 0xb0, 1, index as u8, side as u8]
 }
 
@@ -110,7 +111,8 @@ pub struct Cluster {
     pub hosts: Namespace,
     /// Where the balancer's interfaces are.
     pub front: Namespace,
-    segments: Arc<Namespace>,
+    /// Where the segments and the back-ends' ends of their links are.
+    pub segments: Arc<Namespace>,
     plan: Plan,
     /// What undoes it all.
     pub lab: Lab,
@@ -200,7 +202,8 @@ impl Cluster {
     }
 }
 
-fn bridge(side: usize) -> String {
+/// The segment of one side, a bridge.
+pub fn bridge(side: usize) -> String {
     format!("segment{side}")
 }
 

@@ -102,11 +102,26 @@ impl Lab {
     /// When it does not start.
     pub fn start(&self, namespace: &Namespace, words: &[&str], log: &str) -> Result<Program> {
         let mut command = Command::new(std::env::current_exe()?);
-        // Ctrl-C is for this process to pass on.
-        command.args(words).process_group(0);
+        command.args(words);
         let name = format!("ebb {}", words[..words.len().min(2)].join(" "));
+        self.start_other(namespace, &name, &mut command, log)
+    }
+
+    /// Starts any program in a namespace, called `name` in errors; its log is the file `log` of the directory.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_other(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        command: &mut Command,
+        log: &str,
+    ) -> Result<Program> {
+        // Ctrl-C is for this process to pass on.
+        command.process_group(0);
         let log = self.directory.join(log);
-        let program = namespace.run(|| Program::start(&name, &mut command, &log))??;
+        let program = namespace.run(|| Program::start(name, command, &log))??;
         Ok(match &self.duty {
             Some((journal, _)) => program.journaled(journal),
             None => program,

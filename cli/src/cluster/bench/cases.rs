@@ -1,5 +1,7 @@
 //! What is compared with what, and the rule that says which of them is better.
 
+use super::guest::Carrier;
+
 /// Where threads run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThreadPlacement {
@@ -26,6 +28,8 @@ pub(super) struct Setup {
     /// Unique within its case.
     pub(super) name: &'static str,
     pub(super) front: Front,
+    /// What forwards in the first back-end; in the others it is the kernel.
+    pub(super) carrier: Carrier,
     pub(super) back_ends: usize,
     /// Each back-end's part of a CPU; `None`: as much as it gets.
     pub(super) back_end_share: Option<f64>,
@@ -56,6 +60,7 @@ pub(super) struct Case {
 const PLAIN: Setup = Setup {
     name: "",
     front: Front::Balancer,
+    carrier: Carrier::Kernel,
     back_ends: 2,
     back_end_share: None,
     balancer_share: None,
@@ -70,6 +75,9 @@ const PLAIN: Setup = Setup {
 const SCALED: Setup = Setup { filters: true, ..PLAIN };
 
 const FIFTH: Option<f64> = Some(0.2);
+
+/// One back-end, all threads wherever the scheduler puts them.
+const CARRIED: Setup = Setup { back_ends: 1, place: ThreadPlacement::Free, ..PLAIN };
 
 pub(super) const CASES: [Case; 9] = [
     Case {
@@ -205,10 +213,16 @@ pub(super) const CASES: [Case; 9] = [
     },
     Case {
         name: "guests",
-        about: "back-ends that are virtual machines",
+        about: "one back-end: the kernel in a namespace, a worker there, or a virtual machine",
         rule: "a virtual router is limited by the thread that moves its packets",
         source: "Li 2012, section 4.3",
-        setups: &[],
+        setups: &[
+            Setup { name: "namespace", ..CARRIED },
+            Setup { name: "namespace, AF_XDP worker", carrier: Carrier::Worker, ..CARRIED },
+            Setup { name: "guest, tap", carrier: Carrier::Tap, ..CARRIED },
+            Setup { name: "guest, vhost", carrier: Carrier::Vhost, ..CARRIED },
+            Setup { name: "guest, AF_XDP", carrier: Carrier::AfXdp, ..CARRIED },
+        ],
     },
 ];
 

@@ -5,6 +5,7 @@ use ebb_traffic::SizeMix;
 use serde_json::{Map, Value, json};
 
 use super::cases::{Case, Front, Setup, ThreadPlacement};
+use super::guest::{Busy, Carrier};
 use super::stage::{Compared, Measured};
 
 /// What differs by less than this does not differ.
@@ -63,6 +64,9 @@ impl Findings {
             )
             .table(self.setups())
             .table(self.rules());
+        if let Some(guests) = self.guests() {
+            report = report.table(guests);
+        }
         for (what, why) in &self.skipped {
             report = report.text(format!("Not measured: {what}: {why}"));
         }
@@ -116,6 +120,33 @@ impl Findings {
         table
     }
 
+    /// Who is busy in virtual machines; none where there were none.
+    fn guests(&self) -> Option<Table> {
+        let mut table = Table::new(
+            "Virtual machines",
+            [
+                Column::text("setup"),
+                Column::text("processor"),
+                Column::number("forwarded", "kpps", 1),
+                Column::number("processor busy", "of a CPU", 2),
+                Column::number("mover busy", "of a CPU", 2),
+            ],
+        );
+        let mut any = false;
+        for (setup, runs) in self.case("guests")? {
+            let Some(busy) = runs.first().and_then(|run| run.busy) else { continue };
+            any = true;
+            table.row([
+                setup.name.into(),
+                if busy.emulated { "emulated" } else { "this machine's" }.into(),
+                spread(runs, |run| run.pps / 1e3)[1].into(),
+                spread(runs, |run| run.busy.map_or(0.0, |busy| busy.processor))[1].into(),
+                spread(runs, |run| run.busy.map_or(0.0, |busy| busy.mover))[1].into(),
+            ]);
+        }
+        any.then_some(table)
+    }
+
     fn rules(&self) -> Table {
         let mut table = Table::new(
             "Rules",
@@ -158,6 +189,7 @@ impl Findings {
                         .map(|_| spread(runs, |run| run.balancer_ns.unwrap_or(0.0))[1]),
                     "back_end_ns": spread(runs, |run| run.back_end_ns)[1],
                     "back_ends": setup.back_ends,
+                    "machine": machine(runs),
                 });
                 all.insert(format!("{}: {}", case.name, setup.name), value);
             }
@@ -219,8 +251,11 @@ impl Findings {
     /// What calibrates the placement planner.
     fn costs(&self) -> Value {
         let all = || self.cases.iter().flat_map(|(_, compared)| compared);
-        let apart =
-            |setup: &Setup| setup.place == ThreadPlacement::Apart && setup.front == Front::Balancer;
+        let apart = |setup: &Setup| {
+            setup.place == ThreadPlacement::Apart
+                && setup.front == Front::Balancer
+                && setup.carrier == Carrier::Kernel
+        };
         let median = |of: &dyn Fn(&Setup) -> bool, value: fn(&Measured) -> f64| {
             let values: Vec<f64> = all()
                 .filter(|(setup, _)| of(setup))
@@ -266,6 +301,9 @@ fn verdict(case: &Case, compared: &Compared) -> Option<Verdict> {
         let word = if middle(&worst) >= LINEAR { "shown" } else { "refuted" };
         return Some(Verdict { word, ..told(&worst) });
     }
+    if case.name == "guests" {
+        return guests_verdict(compared);
+    }
     let turns = compared[0].1.len();
     let rivals =
         |turn: usize| compared[1..].iter().map(|(_, runs)| runs[turn].pps).fold(0.0, f64::max);
@@ -277,6 +315,36 @@ fn verdict(case: &Case, compared: &Compared) -> Option<Verdict> {
         _ => "undecided",
     };
     Some(Verdict { word, ..told })
+}
+
+/// Whether what moves a virtual machine's packets is busier than its processor. An emulated processor shows nothing
+/// about that.
+fn guests_verdict(compared: &Compared) -> Option<Verdict> {
+    let all = || compared.iter().flat_map(|(_, runs)| runs).filter_map(|run| run.busy);
+    let ratios: Vec<f64> = all().map(|busy| busy.mover / busy.processor.max(1e-9)).collect();
+    if ratios.is_empty() {
+        return None;
+    }
+    let told = told(&ratios);
+    let word = match told.ratio {
+        _ if all().any(|busy| busy.emulated) => "emulated",
+        ratio if ratio > 1.0 + ALIKE && told.least > 1.0 => "shown",
+        ratio if ratio < 1.0 - ALIKE && told.most < 1.0 => "refuted",
+        _ => "undecided",
+    };
+    Some(Verdict { word, ..told })
+}
+
+/// Of virtual machines, whether they are emulated and who in them is busy.
+fn machine(runs: &[Measured]) -> Value {
+    let Some(Busy { emulated, .. }) = runs.first().and_then(|run| run.busy) else {
+        return Value::Null;
+    };
+    json!({
+        "emulated": emulated,
+        "processor_busy": spread(runs, |run| run.busy.map_or(0.0, |busy| busy.processor))[1],
+        "mover_busy": spread(runs, |run| run.busy.map_or(0.0, |busy| busy.mover))[1],
+    })
 }
 
 fn told(ratios: &[f64]) -> Verdict {
@@ -319,6 +387,7 @@ mod tests {
             offered_pps: 2e3 * kpps,
             balancer_ns: Some(1000.0),
             back_end_ns: 2000.0,
+            busy: None,
         };
         let runs =
             |(setup, kpps): (&'static Setup, &&[f64])| (setup, kpps.iter().map(run).collect());
@@ -339,6 +408,24 @@ mod tests {
         // The best of the others counts.
         assert_eq!(word("priority", &[&[100.0], &[50.0], &[110.0]]), "refuted");
         assert!(verdict(case("binding"), &compared(case("binding"), &[&[], &[]])).is_none());
+    }
+
+    #[test]
+    fn an_emulated_machine_decides_nothing() {
+        let with = |emulated, mover| {
+            let mut compared = compared(case("guests"), &[&[100.0], &[120.0], &[5.0]]);
+            compared[2].1[0].busy = Some(Busy { processor: 0.5, mover, emulated });
+            verdict(case("guests"), &compared).map(|verdict| verdict.word)
+        };
+        assert_eq!(with(true, 0.9), Some("emulated"));
+        assert_eq!(with(false, 0.9), Some("shown"));
+        assert_eq!(with(false, 0.2), Some("refuted"));
+        let without = compared(case("guests"), &[&[100.0], &[120.0]]);
+        assert!(verdict(case("guests"), &without).is_none());
+        // What virtual machines take is not what the planner's back-ends do.
+        let mut findings = Findings::new(0.2, SizeMix::fixed(64));
+        findings.add(case("guests"), without);
+        assert!(findings.report().figures["costs"]["back_end_ns"].is_null());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod cases;
 mod findings;
 mod guest;
+mod initrd;
 mod parallel;
 mod stage;
 
@@ -20,6 +21,7 @@ use ebb_traffic::SizeMix;
 use crate::generator::{interrupt_signals, on_interrupt};
 use cases::{CASES, Case};
 use findings::Findings;
+use guest::Hypervisor;
 use stage::Stage;
 
 /// Exit status after Ctrl-C.
@@ -37,7 +39,9 @@ Examples:
 Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes, or --packets,
 from one side to the other, more than can be forwarded. The median of the turns' ratios confirms or refutes a rule of
 Li 2012; it is undecided where the setups differ by less than 5 % or the turns disagree. Back-ends are network
-namespaces with kernel threads of their own, which are bound, weighted and limited like those of a guest.
+namespaces with kernel threads of their own, which are bound, weighted and limited like those of a guest. The case
+guests puts virtual machines (QEMU) and a worker over AF_XDP in their place; without hardware virtualisation the
+machines are emulated, and their figures say so (machine, emulated).
 JSON: setups.NAME has kpps (median, least, most, runs) and mbps, scaling the throughput by number of back-ends,
 rules the verdicts, costs the processor time per packet and thread, skipped what this machine cannot run.
 
@@ -62,6 +66,10 @@ pub struct Bench {
     /// Lengths of the packets: `imix`, or a length in bytes with the check sequence
     #[arg(long, value_name = "MIX", default_value = "64")]
     packets: String,
+    /// Kernel of the virtual machines in the case `guests`: `vmlinuz`, and `modules/*.ko` with virtio_net and what it
+    /// needs, in the order of their names [default: the newest that tests/guest fetched]
+    #[arg(long, value_name = "DIR")]
+    guest_kernel: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -82,7 +90,8 @@ impl Bench {
             .context("--packets must be imix or a length from 64 to 1518")?;
         let signals = interrupt_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut stage = Stage::build(self.seconds, self.rules, sizes, stop.clone())?;
+        let hypervisor = Hypervisor::new(self.guest_kernel.clone());
+        let mut stage = Stage::build(self.seconds, self.rules, sizes, hypervisor, stop.clone())?;
         let asked = stop.clone();
         on_interrupt(signals, move || asked.store(true, Relaxed))?;
         let measured = self.measure(&mut stage, &cases, &stop);
@@ -115,10 +124,6 @@ impl Bench {
         let sizes = SizeMix::by_name(&self.packets).expect("checked");
         let mut findings = Findings::new(self.share, sizes);
         for case in cases {
-            if case.name == "guests" {
-                findings.skip("guests", guest::why_not());
-                continue;
-            }
             eprintln!("ebb: {}: {}", case.name, case.about);
             let compared = match stage.lacks(case) {
                 Some(why) => Err(anyhow::anyhow!(why)),
@@ -126,6 +131,11 @@ impl Bench {
             };
             if stop.load(Relaxed) {
                 break;
+            }
+            for setup in case.setups {
+                if let Some(why) = stage.why_not(setup) {
+                    findings.skip(&format!("{}: {}", case.name, setup.name), why);
+                }
             }
             // What one case takes and this machine refuses does not keep the others from being measured.
             match compared {

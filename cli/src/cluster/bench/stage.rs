@@ -1,6 +1,7 @@
 //! The cluster that is measured, and one measurement.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use ebb_units::PacketsPerSecond;
 use ipnet::IpNet;
 
 use super::cases::{Case, Front, Setup, ThreadPlacement};
+use super::guest::{Busy, Carrier, Hypervisor, Machine};
 use super::parallel::{self, Parallel};
 use crate::cluster::lab::{self, BackEndKeeper, Cluster};
 use crate::generator::{FrameSource, Generator, Sender, TestLink};
@@ -56,6 +58,8 @@ pub(super) struct Measured {
     /// nanoseconds.
     pub(super) balancer_ns: Option<f64>,
     pub(super) back_end_ns: f64,
+    /// Of a virtual machine.
+    pub(super) busy: Option<Busy>,
 }
 
 /// What a case found: for each setup in order its measurements, turn by turn.
@@ -70,8 +74,8 @@ struct Sides {
     names: Vec<String>,
     /// Namespace of the other ends of their links, and what those are called by back-end and side.
     far: (String, fn(usize, usize) -> String),
-    /// How many rules back-ends have now.
-    rules: Option<u32>,
+    /// How many rules each back-end has now.
+    rules: Vec<Option<u32>>,
 }
 
 /// Both kinds of cluster, built once.
@@ -92,6 +96,10 @@ pub(super) struct Stage {
     balancer_thread: u32,
     version: u64,
     limited: bool,
+    hypervisor: Hypervisor,
+    /// What forwards in the first back-end now, and the machine that does, where it is not the kernel.
+    carrier: Carrier,
+    machine: Option<Machine>,
     keepers: Vec<BackEndKeeper>,
     copies: Option<Parallel>,
     cluster: Cluster,
@@ -132,31 +140,34 @@ impl Sides {
         let names = plan().back_ends.iter().map(|(name, _)| space(name)).collect();
         let links = lab::host_links(hosts, frames)?;
         let far = (space(far.0), far.1);
-        let mut sides = Sides { links, threads: Vec::new(), names, far, rules: None };
-        sides.find_threads()?;
+        let threads = vec![Vec::new(); Setup::BACK_ENDS_MAX];
+        let mut sides =
+            Sides { links, threads, names, far, rules: vec![None; Setup::BACK_ENDS_MAX] };
+        sides.find_threads(0..Setup::BACK_ENDS_MAX)?;
         Ok(sides)
     }
 
     /// Of back-ends that were just made.
-    fn find_threads(&mut self) -> Result<()> {
+    fn find_threads(&mut self, which: Range<usize>) -> Result<()> {
         let (space, end) = &self.far;
-        let threads = |(index, name): (usize, &String)| {
+        for index in which {
+            self.rules[index] = None;
             let ends: Vec<String> = (0..lab::SIDES).map(|side| end(index, side)).collect();
-            tune::receiving_threads(name, &["e0", "e1"], (Some(space), &ends))
-        };
-        self.threads = self.names.iter().enumerate().map(threads).collect::<Result<_>>()?;
-        self.rules = None;
+            let (name, interfaces) = (&self.names[index], ["e0", "e1"]);
+            self.threads[index] = tune::receiving_threads(name, &interfaces, (Some(space), &ends))?;
+        }
         Ok(())
     }
 
-    /// Gives all back-ends so many rules.
-    fn filter(&mut self, rules: u32) -> Result<()> {
-        let before = self.rules.replace(rules);
-        if before == Some(rules) {
-            return Ok(());
+    /// Gives these back-ends so many rules.
+    fn filter(&mut self, which: Range<usize>, rules: u32) -> Result<()> {
+        for index in which {
+            let before = self.rules[index].replace(rules);
+            if before != Some(rules) {
+                tc(&self.names[index], &tune::filters("e0", rules, before.is_some()))?;
+            }
         }
-        let lines = tune::filters("e0", rules, before.is_some());
-        self.names.iter().try_for_each(|name| tc(name, &lines))
+        Ok(())
     }
 }
 
@@ -167,6 +178,7 @@ impl Stage {
         seconds: f64,
         rules: u32,
         sizes: SizeMix,
+        hypervisor: Hypervisor,
         stop: Arc<AtomicBool>,
     ) -> Result<Stage> {
         let cpus = process::allowed_cpus()?;
@@ -196,6 +208,9 @@ impl Stage {
             balancer_thread: 0,
             version: 0,
             limited: false,
+            hypervisor,
+            carrier: Carrier::Kernel,
+            machine: None,
             keepers,
             copies,
             cluster,
@@ -215,6 +230,11 @@ impl Stage {
             ensure!(monotonic().since(begun) < PATIENCE, "cannot find the balancer's thread");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Why there is no such setup here.
+    pub(super) fn why_not(&self, setup: &Setup) -> Option<String> {
+        self.hypervisor.why_not(setup.carrier)
     }
 
     /// What a case takes that is not here.
@@ -240,14 +260,16 @@ impl Stage {
     }
 
     fn compared(&mut self, case: &'static Case, share: f64, turns: u32) -> Result<Compared> {
-        let mut compared: Compared = case.setups.iter().map(|one| (one, Vec::new())).collect();
+        let setups: Vec<&'static Setup> =
+            case.setups.iter().filter(|setup| self.why_not(setup).is_none()).collect();
+        let mut compared: Compared = setups.iter().map(|one| (*one, Vec::new())).collect();
         let mut rates: BTreeMap<usize, f64> = BTreeMap::new();
         let mut first_pps = 0.0;
         for turn in 0..turns as usize {
-            for step in 0..case.setups.len() {
+            for step in 0..setups.len() {
                 // Who needs to know what the first carried comes after it, at first.
-                let at = if turn == 0 { step } else { (step + turn) % case.setups.len() };
-                let mut setup = case.setups[at];
+                let at = if turn == 0 { step } else { (step + turn) % setups.len() };
+                let mut setup = *setups[at];
                 if case.name == "scaling" {
                     setup.back_end_share = Some(share);
                 }
@@ -297,12 +319,15 @@ impl Stage {
     /// Gives everything out as a setup has it.
     fn arrange(&mut self, setup: &Setup, first_pps: f64) -> Result<()> {
         self.freed()?;
+        self.carry(setup.carrier)?;
         self.turn_on(setup.back_ends)?;
         if let (Front::Queues, Some(copies)) = (setup.front, &self.copies) {
             copies.part(setup.back_ends)?;
         }
         let rules = if setup.filters { self.rules } else { 0 };
-        self.sides(setup.front).filter(rules)?;
+        // A virtual machine has its own.
+        let first = usize::from(self.machine.as_ref().and_then(Machine::pair).is_some());
+        self.sides(setup.front).filter(first..Setup::BACK_ENDS_MAX, rules)?;
         if let Some(part) = setup.link_part {
             let bits = 8.0 * (self.sizes.mean() - CHECK_SEQUENCE);
             let mbps = part * first_pps * bits / setup.back_ends as f64 / 1e6;
@@ -368,6 +393,42 @@ impl Stage {
         Ok(())
     }
 
+    /// Has the first back-end forward by something else; the balancer, which would not notice, starts anew.
+    fn carry(&mut self, carrier: Carrier) -> Result<()> {
+        if self.carrier == carrier {
+            return Ok(());
+        }
+        if let Some(balancer) = self.balancer.take() {
+            balancer.end();
+        }
+        let replaced = self.replace(carrier);
+        if replaced.is_err() {
+            // What comes next finds the kernel there.
+            self.replace(Carrier::Kernel)?;
+        }
+        self.balancer = Some(start_balancer(&self.cluster)?);
+        self.balancer_thread = self.find_balancer()?;
+        replaced
+    }
+
+    fn replace(&mut self, carrier: Carrier) -> Result<()> {
+        self.machine = None;
+        let first = &mut self.keepers[0];
+        first.sleep()?;
+        if matches!(carrier, Carrier::Kernel | Carrier::Worker) {
+            first.wake()?;
+            self.balanced.find_threads(0..1)?;
+        }
+        if carrier != Carrier::Kernel {
+            let (lab, segments) = (&self.cluster.lab, &self.cluster.segments);
+            let machine = Machine::start(carrier, lab, segments, &self.hypervisor, &plan())?;
+            self.balanced.threads[0] = machine.threads();
+            self.machine = Some(machine);
+        }
+        self.carrier = carrier;
+        Ok(())
+    }
+
     /// Makes everything anew that had a part of a CPU: it keeps that until its threads end.
     fn renew(&mut self) -> Result<()> {
         if let Some(balancer) = self.balancer.take() {
@@ -377,7 +438,7 @@ impl Stage {
             keeper.sleep()?;
             keeper.wake()?;
         }
-        self.balanced.find_threads()?;
+        self.balanced.find_threads(0..Setup::BACK_ENDS_MAX)?;
         self.balancer = Some(start_balancer(&self.cluster)?);
         self.balancer_thread = self.find_balancer()?;
         self.turn_on(Setup::BACK_ENDS_MAX)
@@ -426,6 +487,12 @@ impl Stage {
         Ok((balancer, sum))
     }
 
+    /// Processor time of a virtual machine's processor and of what moves its packets.
+    fn busy_seconds(&self) -> Result<Option<[f64; 2]>> {
+        let Some(pair) = self.machine.as_ref().and_then(Machine::pair) else { return Ok(None) };
+        Ok(Some([tune::cpu_seconds(pair[0])?, tune::cpu_seconds(pair[1])?]))
+    }
+
     /// A measurement in which something came: a machine with much else to do may let nothing through for a
     /// while.
     fn measure_some(&mut self, setup: &Setup, rate: f64) -> Result<Measured> {
@@ -441,7 +508,7 @@ impl Stage {
 
     fn measure(&mut self, setup: &Setup, rate: f64, span: Duration) -> Result<Measured> {
         let links = std::mem::take(&mut self.sides(setup.front).links);
-        let before = self.cpu(setup)?;
+        let (before, busy) = (self.cpu(setup)?, self.busy_seconds()?);
         let begun = monotonic() + Duration::from_millis(5);
         let generator = generator(links, &self.sizes, rate, span, begun);
         let (cpu, end) = (self.cpus[0], begun + span);
@@ -459,6 +526,10 @@ impl Stage {
         let (sent, seconds) = (generator.sent(), generator.ran().as_secs_f64());
         self.sides(setup.front).links = generator.into_links();
         let after = self.cpu(setup)?;
+        let busy = busy.zip(self.busy_seconds()?).map(|(before, after)| {
+            let part = |at: usize| (after[at] - before[at]) / (seconds + SETTLE.as_secs_f64());
+            Busy { processor: part(0), mover: part(1), emulated: !Hypervisor::is_real() }
+        });
         let each = |before: f64, after: f64| (after - before) * 1e9 / received.max(1) as f64;
         let balanced = setup.front == Front::Balancer;
         Ok(Measured {
@@ -466,6 +537,7 @@ impl Stage {
             offered_pps: sent as f64 / seconds,
             balancer_ns: balanced.then(|| each(before.0, after.0)),
             back_end_ns: each(before.1, after.1),
+            busy,
         })
     }
 }
@@ -510,5 +582,6 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.occupant = None;
         drop(self.balancer.take());
+        self.machine = None;
     }
 }
