@@ -26,6 +26,63 @@ pub struct Read {
 
 const REMEDY: &str = "expected `ID ARRIVAL_MS MAPPERS PLACE... REDUCERS PLACE:MEGABYTES...`";
 
+/// What each coflow sends between racks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// How many there are, counted from 0.
+    pub racks: usize,
+    /// In the file's order.
+    pub coflows: Vec<Transfers>,
+    /// What stays inside racks, and is in no coflow.
+    pub inside_megabytes: f64,
+    /// The file's last line.
+    last: usize,
+}
+
+/// A coflow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfers {
+    /// When it arrives.
+    pub arrival_ms: f64,
+    /// What it sends from racks to others.
+    pub parts: Vec<Transfer>,
+}
+
+/// What a coflow sends from one rack to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transfer {
+    /// Sender.
+    pub from: usize,
+    /// Receiver, another one.
+    pub to: usize,
+    /// How much.
+    pub megabytes: f64,
+}
+
+impl Trace {
+    /// The same over fewer racks: rack `n` of the trace is `n` modulo `racks`. What is then inside a rack is left out.
+    ///
+    /// # Panics
+    /// Without racks.
+    #[must_use]
+    pub fn over(mut self, racks: usize) -> Trace {
+        for coflow in &mut self.coflows {
+            let mut folded: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+            for part in coflow.parts.drain(..) {
+                let (from, to) = (part.from % racks, part.to % racks);
+                if from == to {
+                    self.inside_megabytes += part.megabytes;
+                } else {
+                    *folded.entry((from, to)).or_default() += part.megabytes;
+                }
+            }
+            let part = |((from, to), megabytes)| Transfer { from, to, megabytes };
+            coflow.parts = folded.into_iter().map(part).collect();
+        }
+        Trace { racks, ..self }
+    }
+}
+
 /// A coflow's line.
 struct Coflow {
     line: usize,
@@ -36,17 +93,23 @@ struct Coflow {
     reducers: BTreeMap<usize, f64>,
 }
 
-/// Reads a trace.
-///
-/// # Errors
-/// With file, line and field where it is no such trace.
-pub fn read(file: &str, bytes: &[u8]) -> Result<Read, ScenarioError> {
-    let fault = |line: usize, field: &str, message: String, remedy: &str| ScenarioError {
+fn fault(file: &str, line: usize, field: &str, message: String, remedy: &str) -> ScenarioError {
+    ScenarioError {
         file: file.to_owned(),
         line: Some(line),
         field: (!field.is_empty()).then(|| field.to_owned()),
         message,
         remedy: remedy.to_owned(),
+    }
+}
+
+/// Reads a trace, coflow by coflow.
+///
+/// # Errors
+/// With file, line and field where it is no such trace.
+pub fn trace(file: &str, bytes: &[u8]) -> Result<Trace, ScenarioError> {
+    let fault = |line: usize, field: &str, message: String, remedy: &str| {
+        fault(file, line, field, message, remedy)
     };
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
@@ -100,20 +163,39 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Read, ScenarioError> {
         return Err(fault(line, "PLACE", message, "count places from 0 or from 1"));
     }
     let base = usize::from(from_one.is_some());
-    let mut megabytes = vec![0.0; racks * racks];
-    let mut inside = 0.0;
-    for coflow in &coflows {
+    let mut inside_megabytes = 0.0;
+    let transfers = |coflow: &Coflow| {
         let tasks: f64 = coflow.mappers.values().sum();
+        let mut parts = Vec::new();
         for (to, size) in &coflow.reducers {
             for (from, count) in &coflow.mappers {
-                let share = size * count / tasks;
+                let megabytes = size * count / tasks;
                 if from == to {
-                    inside += share;
+                    inside_megabytes += megabytes;
                 } else {
-                    megabytes[(from - base) * racks + to - base] += share;
+                    parts.push(Transfer { from: from - base, to: to - base, megabytes });
                 }
             }
         }
+        Transfers { arrival_ms: coflow.arrival_ms, parts }
+    };
+    let coflows = coflows.iter().map(transfers).collect();
+    Ok(Trace { racks, coflows, inside_megabytes, last })
+}
+
+/// Reads a trace as one demand.
+///
+/// # Errors
+/// As [`trace`], or when no coflow sends anything between racks.
+pub fn read(file: &str, bytes: &[u8]) -> Result<Read, ScenarioError> {
+    let fault = |line: usize, field: &str, message: String, remedy: &str| {
+        fault(file, line, field, message, remedy)
+    };
+    let Trace { racks, coflows, inside_megabytes: inside, last } = trace(file, bytes)?;
+    let count = coflows.len();
+    let mut megabytes = vec![0.0; racks * racks];
+    for part in coflows.iter().flat_map(|coflow| &coflow.parts) {
+        megabytes[part.from * racks + part.to] += part.megabytes;
     }
     let whole = Demand::new(racks, megabytes)
         .map_err(|error| fault(last, "MEGABYTES", error.to_string(), REMEDY))?;
@@ -231,6 +313,15 @@ mod tests {
                 .contains("between racks")
         );
         assert!(read("t", b"\xff").is_err() && read("t", b"").is_err());
+    }
+
+    #[test]
+    fn racks_of_a_trace_are_folded_onto_fewer() {
+        let trace = trace("t", b"5 1\n1 7 2 1 2 2 3:4.0 5:2.0\n").expect("a trace").over(2);
+        // Places 1 and 2 each send half of it to 3 and to 5, which lie with place 1.
+        let part = Transfer { from: 1, to: 0, megabytes: 3.0 };
+        let coflows = vec![Transfers { arrival_ms: 7.0, parts: vec![part] }];
+        assert_eq!(trace, Trace { racks: 2, coflows, inside_megabytes: 3.0, last: 2 });
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use ebb_system_circuit::energy::Light;
 use ebb_tord::status::{EDGES_NS, PARTS, Times};
 use serde_json::json;
 
+use super::coflows::Replayed;
 use super::load::{BURSTS_SHARE, UDP_SHARE};
 use super::played::{Phase, Played};
 use super::{Circuit, diagnosis};
@@ -17,9 +18,10 @@ pub(super) fn conclude(demo: &Circuit, played: &Played) -> Result<()> {
     let picture = picture(played.phase("circuits, UDP")?, demo);
     write_file(&demo.report.join("day.svg"), picture.to_svg().as_bytes())?;
     let text = format!(
-        "\n{}\n{}\n\nReport: {}",
+        "\n{}\n{}\n{}\nReport: {}",
         table(played).to_terminal(&Terminal::of_stdout()),
         verdicts(demo, played)?.join("\n"),
+        coflows(demo, played).map_or_else(String::new, |(_, text)| text + "\n"),
         demo.report.join("report.html").display()
     );
     crate::demo::say(&text)
@@ -75,6 +77,9 @@ fn report(demo: &Circuit, played: &Played) -> Result<Report> {
     for verdict in verdicts(demo, played)? {
         report = report.text(verdict);
     }
+    if let Some((json, text)) = coflows(demo, played) {
+        report = report.figure("coflows", json).text(text);
+    }
     report = report
         .table(table(played))
         .plot(picture(udp, demo))
@@ -88,6 +93,44 @@ fn report(demo: &Circuit, played: &Played) -> Result<Report> {
         emulated with it, with the batches of the published one. Etalon dilates time twenty times \
         and OpenOptics cuts time into milliseconds; here days pass undilated.",
     ))
+}
+
+/// What became of a trace of coflows over the packet switch and over circuits.
+fn coflows(demo: &Circuit, played: &Played) -> Option<(serde_json::Value, String)> {
+    let [packets, circuits] = COFLOWS.map(|name| {
+        let phase = played.phase(name).ok()?;
+        Some((phase.carried.replayed.as_ref()?, phase.share_outside()))
+    });
+    let ((packets, _), (circuits, outside)) = (packets?, circuits?);
+    let of = |one: &Replayed| {
+        json!({
+            "coflows": one.coflows, "complete": one.complete,
+            "bytes": one.bytes, "bytes_wanted": one.bytes_wanted,
+            "completion_ms": {
+                "mean": one.mean_ms(), "p50": one.quantile_ms(0.5), "p95": one.quantile_ms(0.95),
+            },
+        })
+    };
+    let carried = circuits.bytes as f64 / packets.bytes.max(1) as f64;
+    let slower = circuits.mean_ms() / packets.mean_ms();
+    let file = demo.coflows.as_ref().map(|file| file.display().to_string());
+    let json = json!({
+        "file": file, "packet_switch": of(packets), "circuits": of(circuits),
+        "bytes_of_eps": carried, "mean_completion_of_eps": slower, "share_outside": outside,
+    });
+    let text = format!(
+        "Coflows: {} of {} complete over circuits, {} of {} over the packet switch; {:.1} % of its bytes; the mean \
+         coflow took {:.0} ms, {slower:.2} times as long as over the packet switch; {:.3} % of frames outside \
+         their day.",
+        circuits.complete,
+        circuits.coflows,
+        packets.complete,
+        packets.coflows,
+        100.0 * carried,
+        circuits.mean_ms(),
+        100.0 * outside,
+    );
+    Some((json, text))
 }
 
 /// What the racks' ends of circuits draw in a part, lit throughout and asleep where they can be, J.
@@ -110,6 +153,8 @@ fn share(played: &Played, protocol: &str) -> Result<f64> {
     Ok(circuits.carried.goodput_mbps / packets.carried.goodput_mbps.max(f64::MIN_POSITIVE))
 }
 
+/// The same coflows over the packet switch and over circuits.
+pub(super) const COFLOWS: [&str; 2] = ["packet switch, coflows", "circuits, coflows"];
 const NAIVE: &str = "bursts, naive tokens";
 const AGING: &str = "bursts, aging tokens";
 const PACING: &str = "bursts, aging and pacing";

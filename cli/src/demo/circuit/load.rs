@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use ebb_host::process;
 
+use super::coflows::Replayed;
 use super::racks::{Racks, host_address};
 
 /// What hosts send of a link's rate with UDP: as much as the published hosts did through a packet
@@ -48,6 +49,8 @@ pub(super) struct Carried {
     pub(super) reordered: u64,
     /// What applications received while it was measured, Mb/s and per host.
     pub(super) goodput_mbps: f64,
+    /// Of a trace of coflows.
+    pub(super) replayed: Option<Replayed>,
 }
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! `ebb demo circuit`: racks of unmodified hosts behind an emulated optical switch, over circuits
 //! and, for comparison, the same programs as a packet switch.
 
+mod coflows;
 mod diagnosis;
 mod fabric;
 mod faults;
@@ -24,6 +25,7 @@ use ebb_system_circuit::tokens::Tokens;
 use ebb_tord::status::between;
 
 use crate::generator::{interrupt_signals, on_interrupt};
+use coflows::Replay;
 use fabric::{Fabric, Setting};
 use load::Kind;
 use played::{Phase, Played};
@@ -54,6 +56,7 @@ Examples:
   sudo ebb demo circuit
   sudo ebb demo circuit --seconds 20 --report /tmp/circuit
   sudo ebb demo circuit --day-us 100 --racks 3
+  sudo ebb demo circuit --coflows FB2010-1Hr-150-0.txt --seconds 90
 
 The directory of --report gets report.json, report.html and day.svg, a plot of the day.")]
 pub struct Circuit {
@@ -76,6 +79,10 @@ pub struct Circuit {
     /// How long circuits take to set up
     #[arg(long, default_value_t = 11.5)]
     night_us: f64,
+    /// A trace of coflows (Coflow-Benchmark) that hosts send as well, by TCP, over the packet switch and over circuits;
+    /// its racks are laid over those here, its time and its sizes are scaled
+    #[arg(long, value_name = "FILE")]
+    coflows: Option<PathBuf>,
 }
 
 /// A part of the demonstration.
@@ -87,6 +94,9 @@ struct Part {
     /// Its share of the time.
     weight: f64,
 }
+
+/// Share of the time for each of the two parts that send a trace.
+const COFLOWS: f64 = 3.0;
 
 /// Share of the time for faults.
 const FAULTS: f64 = 1.0;
@@ -119,6 +129,8 @@ impl Circuit {
         ensure!((1.0..=1e4).contains(&self.night_us), "--night-us must be from 1 to 10000");
         let rate = (20.0..=1e5).contains(&self.link_mbps());
         ensure!(rate, "--link-mbps must be from 20 to 100000");
+        let replay = self.coflows.as_ref().map(|file| Replay::read(file, self.racks));
+        let replay = replay.transpose()?;
         let cpus = process::allowed_cpus()?;
         let signals = interrupt_signals()?;
         // The switch has the last processor, everybody else the others.
@@ -142,7 +154,7 @@ impl Circuit {
             self.night_us,
             self.link_mbps()
         ))?;
-        let played = match self.play(&racks, own, begun, &stop) {
+        let played = match self.play(&racks, replay.as_ref(), own, begun, &stop) {
             Ok(played) => played,
             // What was interrupted fails in many ways.
             Err(_) if stop.load(Relaxed) => return Ok(ExitCode::from(INTERRUPTED)),
@@ -201,6 +213,7 @@ impl Circuit {
     fn play(
         &self,
         racks: &Racks,
+        replay: Option<&Replay>,
         cpu: Option<usize>,
         begun: Instant,
         stop: &AtomicBool,
@@ -208,20 +221,36 @@ impl Circuit {
         let setting = self.setting(cpu);
         let mut fabric = Fabric::start(racks, &setting, stop)?;
         let parts = self.parts();
+        let more = if replay.is_some() { findings::COFLOWS.len() } else { 0 };
         let mut budget = Budget {
             end: begun + Duration::from_secs_f64(self.seconds),
-            parts: parts.len() as u32 + 1,
-            weight: parts.iter().map(|part| part.weight).sum::<f64>() + FAULTS,
+            parts: (parts.len() + more) as u32 + 1,
+            weight: parts.iter().map(|part| part.weight).sum::<f64>()
+                + more as f64 * COFLOWS
+                + FAULTS,
         };
         let mut played = Played::default();
-        let count = parts.len() + 1;
+        let count = parts.len() + more + 1;
         for (at, part) in parts.iter().enumerate() {
             let span = budget.next(Instant::now(), part.weight);
             announce(at + 1, count, part.name, span)?;
             let setting = Setting { packets: part.packets, tokens: part.tokens, ..setting };
             fabric.set(&setting, stop)?;
-            let phase = self.part(racks, &fabric, part, span, stop)?;
+            let kind = part.kind;
+            let load = || load::run(racks, kind, span, stop, &|| fabric.nothing_waits());
+            let phase = self.part(&fabric, part.name, load, stop)?;
             super::say(&format!("[{}/{count}] {}", at + 1, phase.line()))?;
+            played.phases.push(phase);
+        }
+        for (at, name) in findings::COFLOWS.into_iter().enumerate().take(more) {
+            let Some(replay) = replay else { break };
+            let span = budget.next(Instant::now(), COFLOWS);
+            announce(parts.len() + at + 1, count, name, span)?;
+            let packets = at == 0;
+            fabric.set(&Setting { packets, ..setting }, stop)?;
+            let load = || replay.run(racks, self.link_mbps(), span, stop);
+            let phase = self.part(&fabric, name, load, stop)?;
+            super::say(&format!("[{}/{count}] {}", parts.len() + at + 1, phase.line()))?;
             played.phases.push(phase);
         }
         let span = budget.next(Instant::now(), FAULTS);
@@ -237,19 +266,18 @@ impl Circuit {
 
     fn part(
         &self,
-        racks: &Racks,
         fabric: &Fabric<'_>,
-        part: &Part,
-        span: Duration,
+        name: &'static str,
+        load: impl FnOnce() -> Result<load::Carried>,
         stop: &AtomicBool,
     ) -> Result<Phase> {
         let processors = Processors::now()?;
         let (tor, ocs) = (fabric.fresh_tor()?, fabric.ocs()?);
-        let carried = load::run(racks, part.kind, span, stop, &|| fabric.nothing_waits())?;
+        let carried = load()?;
         let (tor, ocs) = (between(&tor, &fabric.fresh_tor()?), between(&ocs, &fabric.ocs()?));
         ensure!(!stop.load(Relaxed), "interrupted");
         let stolen = Processors::now()?.stolen_since(&processors);
-        Ok(Phase { name: part.name, carried, tor, ocs, stolen })
+        Ok(Phase { name, carried, tor, ocs, stolen })
     }
 }
 
@@ -302,6 +330,7 @@ mod tests {
             link_mbps: None,
             day_us,
             night_us: 11.5,
+            coflows: None,
         };
         for (day_us, racks, frames) in [(300.0, 4, 6.0), (100.0, 3, 3.0), (1000.0, 8, 10.0)] {
             let demo = demo(day_us, racks);
