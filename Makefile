@@ -111,6 +111,8 @@ tools-test: tools-solver
 	    etcd=etcd-server ping=iputils-ping nsenter=util-linux iperf3=iperf3 script=bsdutils curl=curl python3=python3 openssl=openssl dig=bind9-dnsutils dnsmasq=dnsmasq-base \
 	    gtlsserver=ngtcp2-server gtlsclient=ngtcp2-client nft=nftables iptables-legacy=iptables \
 	    valgrind=valgrind tcpdump=tcpdump tshark=tshark strace=strace xz=xz-utils sqlite3=sqlite3 \
+	    /usr/lib/ipsec/charon=strongswan-charon swanctl=strongswan-swanctl /usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so=libcharon-extra-plugins \
+	    /usr/lib/ipsec/plugins/libstrongswan-openssl.so=libstrongswan-standard-plugins \
 	    nfcapd=nfdump prometheus=prometheus promtool=prometheus slurmctld=slurm-wlm mpirun=openmpi-bin /usr/share/doc/python3-venv=python3-venv \
 	    chromium=chromium chromedriver=chromium-driver /usr/lib/python3/dist-packages/selenium=python3-selenium \
 	    opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \

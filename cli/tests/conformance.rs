@@ -34,11 +34,24 @@ fn tunnels_are_understood_by_others() {
     println!("{text}");
 }
 
-/// Tunnels of the kernel's XFRM state; what this kernel has no part for is tried under another one (`tests/guest/under`).
+/// Tunnels of the kernel's XFRM state; what this kernel has no part for is tried under another one, below.
 #[test]
 fn tunnels_of_the_kernels_are_carried() {
     let Some(text) = script::run("xfrm", &[], Duration::from_secs(300)) else { return };
     assert_eq!(text.lines().last(), Some("all hold"), "{text}");
+    println!("{text}");
+}
+
+/// The same where associations can be made: by `ip xfrm`, and by strongSwan, whose peer has ESP of its own. At once, for
+/// both mostly wait.
+#[test]
+fn strongswan_negotiates_tunnels_under_debians_kernel() {
+    let line = "./xfrm $EBB --whole --only strongswan & ./xfrm $EBB --whole --only associations && wait $!";
+    let patience = Duration::from_secs(540);
+    let Some(text) = script::run_under_debians_kernel("xfrm", line, patience) else { return };
+    for holds in ["ok   strongSwan", "ok   associations"] {
+        assert!(text.contains(holds), "{text}");
+    }
     println!("{text}");
 }
 

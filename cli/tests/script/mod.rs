@@ -50,10 +50,26 @@ pub fn run_with(
     patience: Duration,
 ) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/conformance").join(name);
+    let mut command = Command::new(&script);
+    command.arg(env!("CARGO_BIN_EXE_ebb")).args(arguments).envs(variables.iter().copied());
+    played(name, command, patience)
+}
+
+/// Runs a shell's command under Debian's kernel, in a guest (`tests/guest/under`), with `$EBB` for the program, and
+/// returns what it printed; `None` as of [`run`].
+pub fn run_under_debians_kernel(name: &str, line: &str, patience: Duration) -> Option<String> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests");
+    let mut command = Command::new(tests.join("guest/under"));
+    let seconds = patience.as_secs().to_string();
+    let line = format!("EBB={}; {line}", env!("CARGO_BIN_EXE_ebb"));
+    command.args(["--seconds", &seconds, &line]).current_dir(tests.join("conformance"));
+    played(name, command, patience + Duration::from_secs(60))
+}
+
+fn played(name: &str, mut command: Command, patience: Duration) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let printed = directory.path().join("printed");
     let file = File::create(&printed).expect("a file");
-    let mut command = Command::new(&script);
     // Where the tests are ended, it ends as well, and takes its namespaces away.
     // SAFETY: the call is allowed between fork and exec.
     unsafe {
@@ -63,16 +79,13 @@ pub fn run_with(
         });
     }
     let spawned = command
-        .arg(env!("CARGO_BIN_EXE_ebb"))
-        .args(arguments)
-        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(file.try_clone().expect("a file"))
         .stderr(file)
         .spawn();
     let mut running = match spawned {
         Ok(child) => Running(child),
-        Err(error) => return skip(&format!("{}: {error}", script.display())),
+        Err(error) => return skip(&format!("{name}: {error}")),
     };
     let mut status = None;
     until(patience, || {
