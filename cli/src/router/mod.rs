@@ -3,6 +3,7 @@
 mod capture;
 mod check;
 mod explain;
+mod graph;
 mod list;
 mod mode;
 mod reload;

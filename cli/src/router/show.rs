@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use ebb_report::{Cell, Column, Table, Terminal};
-use ebb_routerd::status::{Application, Latency, Policy, Status};
+use ebb_routerd::status::{Application, ApplicationNode, Latency, Policy, Status};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::{Target, list};
+use super::{Target, graph, list};
 use crate::watch::panel::{scaled, span};
 
 /// Show the state of a running router once
@@ -43,6 +43,9 @@ enum What {
     /// Show what becomes of the kernel's own policy, object by object
     #[command(after_help = "Examples:\n  ebb router show policy\n  ebb router show policy --json")]
     Policy,
+    /// Show what packets pass: applications and routing, with what each carries, drops and takes
+    #[command(after_help = "Examples:\n  ebb router show graph\n  ebb router show graph --json")]
+    Graph,
     /// Show the routes
     #[command(
         after_help = "Examples:\n  ebb router show routes\n  ebb router show routes 10.0.0.0/8 --limit 20"
@@ -71,7 +74,7 @@ impl Show {
         let mut client = self.target.connect()?;
         let mut out = std::io::stdout().lock();
         let request = match &self.what {
-            None | Some(What::Policy) => json!({ "get": "status" }),
+            None | Some(What::Policy | What::Graph) => json!({ "get": "status" }),
             Some(What::Lookup { address }) => json!({ "get": "lookup", "address": address }),
             Some(What::Routes { prefix: Some(prefix), limit }) => {
                 json!({ "get": "routes", "prefix": prefix.trunc(), "limit": limit })
@@ -87,6 +90,9 @@ impl Show {
         if matches!(self.what, Some(What::Policy)) {
             answer = answer["policy"].take();
         }
+        if matches!(self.what, Some(What::Graph)) {
+            answer = graph::of(&serde_json::from_value(answer)?);
+        }
         if self.json {
             if let Some(fields) = answer.as_object_mut() {
                 fields.remove("toml");
@@ -100,6 +106,7 @@ impl Show {
             Some(What::Policy) => {
                 write!(out, "{}", policy_table(&serde_json::from_value(answer)?, &terminal))?;
             }
+            Some(What::Graph) => write!(out, "{}", graph::text(&answer, &terminal))?,
             Some(What::Lookup { .. }) => write!(out, "{}", lookup(&answer, &terminal))?,
             Some(What::Routes { .. }) => {
                 let columns = ["prefix", "of", "action", "interface", "next_hop", "mac", "share"];
@@ -219,9 +226,23 @@ fn applications(status: &Status) -> String {
     let of = |application: &Application| {
         let counters: Vec<String> =
             application.counters.iter().filter(|(_, count)| **count > 0).map(line).collect();
-        format!("app        {}\n{}", application.name, counters.concat())
+        let nodes: String = application.nodes.iter().map(node).collect();
+        format!("app        {}\n{nodes}{}", application.name, counters.concat())
     };
     status.applications.iter().map(of).collect()
+}
+
+/// What an application's node has carried and taken.
+fn node(node: &ApplicationNode) -> String {
+    let ApplicationNode { place, packets, bytes, dropped, .. } = node;
+    let joules = match node.joules_modelled {
+        Some(joules) => format!(", {} (modelled)", scaled(joules, "J")),
+        None => String::new(),
+    };
+    let time = scaled(node.cpu_seconds, "s");
+    format!(
+        "           {place}: {packets} packets, {bytes} bytes, {dropped} dropped, {time} of a CPU{joules}\n"
+    )
 }
 
 /// What the kernel's own policy consists of, and the packets left to the kernel for it.

@@ -24,7 +24,7 @@ Examples:
   ebb router top --count 10 | cat  one line per interval, without a terminal
   ebb router top --json | jq '.metrics.ebb_power_watts.samples[0].value'
 
-Keys: q quits; m changes the policy (arrows, Enter; Esc cancels); p switches between workers and ports;
+Keys: q quits; m changes the policy (arrows, Enter; Esc cancels); p switches between workers, ports and applications;
 left and right select the column by which the table is sorted, up and down the order.
 With --json each interval is one line, a snapshot of all metrics as in docs/telemetry.md: counters have
 their rate over that interval (per_second) beside their value since the start.")]
@@ -143,7 +143,26 @@ static TABLES: &[Table] = &[
             column("p99", 9, 8, Cell::Number(P99, |seconds| format!("{:.1} us", 1e6 * seconds))),
         ],
     },
+    Table {
+        name: "applications",
+        label: "application",
+        metric: "ebb_application_packets_total",
+        columns: &[
+            column("application", 11, 0, Cell::Name),
+            column("handled", 9, 1, Cell::Number(HANDLED, packets)),
+            column("bits", 12, 4, port_rate(&["ebb_application_frames_bytes_total"], bits)),
+            column("dropped", 9, 3, port_rate(&["ebb_application_dropped_packets_total"], packets)),
+            column("busy", 5, 2, Cell::Number(APPLICATION_BUSY, percent)),
+            column("modelled", 9, 5, Cell::Number(APPLICATION_POWER, watts)),
+            column("load", 20, 6, Cell::Bar(APPLICATION_BUSY)),
+        ],
+    },
 ];
+
+/// Applications' nodes of all workers; energy by a model.
+const HANDLED: Of = Of::Rate(&["ebb_application_packets_total"]);
+const APPLICATION_POWER: Of = Of::Rate(&["ebb_application_energy_joules_total"]);
+const APPLICATION_BUSY: Of = Of::Rate(&["ebb_application_busy_seconds_total"]);
 
 const P99: Of = Of::Labelled("ebb_latency_seconds", "quantile", "0.99");
 
@@ -160,6 +179,10 @@ const fn column(heading: &'static str, width: u16, rank: u8, cell: Cell) -> Colu
 
 const fn port_rate(counters: &'static [&'static str], text: fn(f64) -> String) -> Cell {
     Cell::Number(Of::Rate(counters), text)
+}
+
+fn watts(watts: f64) -> String {
+    scaled(watts, "W")
 }
 
 fn per_second(rate: f64) -> String {

@@ -12,6 +12,8 @@ use super::view::{Order, View};
 
 /// From this width on two tables stand side by side.
 const WIDE: u16 = 130;
+/// Tables that are shown without rows, too.
+const BASIC: usize = 2;
 /// Characters between the tables.
 const BETWEEN: u16 = 3;
 /// Characters before a curve: a name and a value.
@@ -42,9 +44,10 @@ pub fn draw(
     looks: &[Vec<f64>],
 ) {
     let area = frame.area();
+    let shown = in_order(panel, view, now);
+    view.next = shown.last().copied().unwrap_or(view.focus);
     let (head, foot) = (head(panel, now, area.width), foot(panel, view, area.width));
     let (drops, notes) = (drops(panel, now, area.width), notes(now, area.width));
-    let shown = in_order(panel, view);
     let rows = |index: &usize| {
         let table = &panel.tables[*index];
         now.values_of(table.metric, table.label).len() as u16 + 1
@@ -68,7 +71,7 @@ pub fn draw(
     top.gap(heights[1]);
     let place = top.take(heights[2]);
     if wide {
-        beside(frame, place, panel, view, now);
+        beside(frame, place, panel, view, now, &shown);
     } else {
         top.gap(heights[2]);
         let places = [place, top.take(heights[3])];
@@ -84,19 +87,32 @@ pub fn draw(
     lines(frame, Rect { y: bottom, height: area.bottom() - bottom, ..area }, &foot);
 }
 
-/// The tables by their numbers, the one in focus first.
-fn in_order(panel: &Panel, view: &View) -> Vec<usize> {
+/// Two tables by their numbers, the one in focus first; those beside it have rows.
+fn in_order(panel: &Panel, view: &View, now: &Snapshot) -> Vec<usize> {
     let count = panel.tables.len();
-    (0..count).map(|place| (view.focus + place) % count).collect()
+    let has_rows = |index: &usize| {
+        let table = &panel.tables[*index];
+        *index < BASIC || !now.values_of(table.metric, table.label).is_empty()
+    };
+    let others = (1..count).map(|place| (view.focus + place) % count).filter(has_rows);
+    [view.focus].into_iter().chain(others).take(2).collect()
 }
 
-/// The first table to the left, the second to the right.
-fn beside(frame: &mut Frame<'_>, place: Rect, panel: &Panel, view: &mut View, now: &Snapshot) {
+/// The first of two tables to the left, the second to the right.
+fn beside(
+    frame: &mut Frame<'_>,
+    place: Rect,
+    panel: &Panel,
+    view: &mut View,
+    now: &Snapshot,
+    shown: &[usize],
+) {
+    let (first, second) = (shown[0].min(shown[1]), shown[0].max(shown[1]));
     let half = (place.width - BETWEEN) / 2;
     let left = Rect { width: half, ..place };
     let right = Rect { x: place.x + half + BETWEEN, width: half, ..place };
-    table(frame, left, panel, 0, view, now);
-    table(frame, right, panel, 1, view, now);
+    table(frame, left, panel, first, view, now);
+    table(frame, right, panel, second, view, now);
 }
 
 /// How many lines each part gets, and how many are left. Parts are asked in the order of their
@@ -188,7 +204,7 @@ fn foot(panel: &Panel, view: &View, width: u16) -> Vec<Line<'static>> {
     if let Some(message) = &view.message {
         lines.push(Line::from(cut(message, width)));
     }
-    let other = &panel.tables[(view.focus + 1) % panel.tables.len()];
+    let other = &panel.tables[view.next];
     let turn = format!("p {}", other.name);
     let mut keys = vec!["q quit"];
     keys.extend(panel.modes.map(|_| "m mode"));

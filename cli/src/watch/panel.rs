@@ -13,7 +13,7 @@ pub struct Panel {
     pub head: fn(&Snapshot) -> Vec<String>,
     /// What is drawn over time.
     pub curves: &'static [Curve],
-    /// One or two tables.
+    /// Tables, two of which are shown at a time; the first two always are there.
     pub tables: &'static [Table],
     /// What was lost: why, how many a second, and how many since the start.
     pub lost: fn(&Snapshot) -> Vec<(String, f64, f64)>,

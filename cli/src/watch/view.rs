@@ -18,6 +18,8 @@ pub struct Order {
 pub struct View {
     /// The table that the arrows act on; it has the room where there is not enough for all.
     pub focus: usize,
+    /// The table that comes after it, of those that had something to show when they were last drawn.
+    pub next: usize,
     /// How each table is sorted; they begin in the daemon's own order.
     pub orders: Vec<Order>,
     /// Columns of the table in focus that fitted when it was last drawn.
@@ -42,6 +44,7 @@ impl View {
     /// Of a panel, with nothing chosen.
     pub fn of(panel: &Panel) -> View {
         View {
+            next: 1 % panel.tables.len(),
             orders: vec![Order::default(); panel.tables.len()],
             modes: panel.modes.map_or_else(Vec::new, |modes| (modes.names)()),
             ..View::default()
@@ -85,7 +88,7 @@ impl View {
                 let now = self.modes.iter().position(|name| *name == mode);
                 self.choosing = Some(now.unwrap_or(0));
             }
-            KeyCode::Char('p') => self.focus = (self.focus + 1) % self.orders.len(),
+            KeyCode::Char('p') => self.focus = self.next,
             KeyCode::Left => self.turn(-1),
             KeyCode::Right => self.turn(1),
             KeyCode::Up => self.order().descending = false,
@@ -119,7 +122,12 @@ mod tests {
 
     fn view() -> View {
         let orders = vec![Order::default(); 2];
-        View { orders, modes: vec!["poll", "napi", "powersave", "model"], ..View::default() }
+        View {
+            next: 1,
+            orders,
+            modes: vec!["poll", "napi", "powersave", "model"],
+            ..View::default()
+        }
     }
 
     fn press(view: &mut View, keys: &[KeyCode]) -> Vec<Act> {

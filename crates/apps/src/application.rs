@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use ebb_graph::{Batch, Edge, GraphBuilder, Node, NodeId, Outputs, Packet, PortId};
 use ebb_units::Time;
 
+use crate::meter::{Meters, Place};
+
 /// Bit of [`Packet::flags`] of what an application made of a packet that came in, with an address of the router's as
 /// its source: no reverse-path filter is asked.
 pub(crate) const OWN_SOURCE: u8 = 8;
@@ -111,15 +113,26 @@ impl Chain {
     pub(crate) fn new<'a>(
         applications: impl Iterator<Item = &'a dyn Application> + Clone,
         worker: usize,
+        meters: Option<&Meters>,
     ) -> Chain {
-        let watch = |application: &'a dyn Application| {
-            let observer = application.observer(worker)?;
-            Some(Box::new(Watch { name: application.name(), observer }) as Box<dyn Node>)
+        let node = |application: &'a dyn Application, place| {
+            let name = application.name();
+            let node = match place {
+                Place::Ingress => application.ingress(worker)?,
+                Place::Egress => application.egress(worker)?,
+                Place::Observer => {
+                    Box::new(Watch { name, observer: application.observer(worker)? })
+                }
+            };
+            Some(match meters {
+                Some(meters) => meters.around(name, place, node),
+                None => node,
+            })
         };
-        let egress = applications.clone().filter_map(|application| application.egress(worker));
+        let at = |place| applications.clone().filter_map(move |one| node(one, place));
         Chain {
-            ingress: applications.clone().filter_map(|one| one.ingress(worker)).collect(),
-            egress: egress.chain(applications.filter_map(watch)).collect(),
+            ingress: at(Place::Ingress).collect(),
+            egress: at(Place::Egress).chain(at(Place::Observer)).collect(),
         }
     }
 

@@ -8,6 +8,7 @@ pub mod count;
 pub mod dedup;
 pub mod esp;
 pub mod ipfix;
+pub mod meter;
 pub mod route;
 
 pub use application::{Application, Observer};

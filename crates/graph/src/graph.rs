@@ -201,6 +201,11 @@ impl Outputs<'_> {
         self.exits.kernel.push(packet);
     }
 
+    /// How many packets have been dropped and not been taken away yet, by all nodes.
+    pub fn dropped(&self) -> usize {
+        self.exits.dropped.len()
+    }
+
     /// Drops a packet for a reason.
     #[inline]
     pub fn drop(&mut self, mut packet: Packet, reason: DropReason) {

@@ -16,6 +16,7 @@ use ebb_graph::{PortId, Reserve};
 use ebb_host::Doorbell;
 
 use crate::config::{App, Config, FlowExport, FlowTransport, FlowVersion};
+use crate::energy::NodeReading;
 use crate::status;
 use crate::tunnel_state::{self, Remembered};
 
@@ -146,10 +147,23 @@ pub fn addresses(applications: &[Arc<dyn Application>]) -> BTreeSet<IpAddr> {
     applications.iter().flat_map(|application| application.addresses()).collect()
 }
 
-/// What they have counted.
-pub fn status(applications: &[Arc<dyn Application>]) -> Vec<status::Application> {
+/// What they have counted, and what their nodes carry and take.
+pub fn status(
+    applications: &[Arc<dyn Application>],
+    readings: &[NodeReading],
+) -> Vec<status::Application> {
+    let node = |one: &NodeReading| status::ApplicationNode {
+        place: one.place.name().to_owned(),
+        packets: one.reading.packets,
+        bytes: one.reading.bytes,
+        dropped: one.reading.dropped,
+        cpu_seconds: one.reading.time.as_secs_f64(),
+        joules_modelled: one.joules.map(|joules| joules.0),
+    };
+    let nodes = |of: &str| readings.iter().filter(|one| one.application == of).map(node).collect();
     let of = |application: &Arc<dyn Application>| status::Application {
         name: application.name().to_owned(),
+        nodes: nodes(application.name()),
         counters: application
             .counters()
             .into_iter()

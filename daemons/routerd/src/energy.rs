@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ebb_apps::meter::{Meters, Place, Reading};
 use ebb_control::{IdleDepth, OperatingPoint};
 use ebb_host::clock;
 use ebb_power::{Basis, CoreState, Depth, Server, ServerModel, idle};
@@ -43,6 +44,20 @@ pub struct EnergyReading {
     pub basis: Basis,
 }
 
+/// What an application's node has carried and taken since the router was started.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeReading {
+    /// The application's name.
+    pub application: &'static str,
+    /// Where the node stands.
+    pub place: Place,
+    /// What was counted.
+    pub reading: Reading,
+    /// What its time has added to the energy, as the model says of a core that works. Where the energy is measured,
+    /// which tells of the whole machine alone, nothing.
+    pub joules: Option<Joules>,
+}
+
 struct State {
     meter: Meter,
     first: Option<Joules>,
@@ -53,6 +68,8 @@ struct State {
     /// What the kernel path had worked at the last interval's end, and by what is known.
     in_kernel: [Duration; 2],
     joules: Joules,
+    /// Of applications' nodes: their time at the last interval's end, and what a model says that it cost.
+    nodes: Vec<(Duration, Joules)>,
     window: (Time, Joules),
     watts: Watts,
 }
@@ -104,15 +121,16 @@ pub struct EnergyAccount {
     shared: Arc<Shared>,
     /// How long an active core that sleeps lightly may take to wake.
     budget: Duration,
+    meters: Arc<Meters>,
     state: Mutex<State>,
 }
 
 impl EnergyAccount {
     /// An account that begins at `now`; `budget` is how long an active core that sleeps lightly may
-    /// take to wake.
+    /// take to wake; `meters` are the applications'.
     pub fn new(
         (meter, budget): (Meter, Duration),
-        shared: Arc<Shared>,
+        (shared, meters): (Arc<Shared>, Arc<Meters>),
         point: OperatingPoint,
         now: Time,
     ) -> EnergyAccount {
@@ -126,10 +144,11 @@ impl EnergyAccount {
             received: 0,
             in_kernel: [Duration::ZERO; 2],
             joules: Joules(0.0),
+            nodes: Vec::new(),
             window: (now, Joules(0.0)),
             watts: Watts(0.0),
         };
-        EnergyAccount { shared, budget, state: Mutex::new(state) }
+        EnergyAccount { shared, budget, meters, state: Mutex::new(state) }
     }
 
     /// Closes the interval at the old operating point and goes on at `point`.
@@ -168,6 +187,21 @@ impl EnergyAccount {
             Meter::Modelled { .. } | Meter::Fitted(_) => Basis::Modelled,
         };
         EnergyReading { joules: state.joules, watts: state.watts, basis }
+    }
+
+    /// Applications' nodes, in the order in which packets pass them.
+    pub fn nodes(&self) -> Vec<NodeReading> {
+        let mut state = self.state.lock().expect("energy");
+        self.integrate(&mut state);
+        let modelled = !matches!(state.meter, Meter::Measured(_));
+        let joules = state.nodes.iter().map(|(_, joules)| modelled.then_some(*joules));
+        let with = |(((application, place), reading), joules)| NodeReading {
+            application,
+            place,
+            reading,
+            joules,
+        };
+        self.meters.read().into_iter().zip(joules).map(with).collect()
     }
 
     fn integrate(&self, state: &mut State) {
@@ -209,9 +243,33 @@ impl EnergyAccount {
                 state.joules += fitted.watts(point.cores, point.frequency, offered) * span;
             }
         }
+        self.attribute(state);
         state.slept = slept;
         state.received = received;
         state.since = now;
+    }
+
+    fn attribute(&self, state: &mut State) {
+        let watts = busy(&state.meter, state.point);
+        let readings = self.meters.read();
+        state.nodes.resize(readings.len(), (Duration::ZERO, Joules(0.0)));
+        for ((before, joules), (_, reading)) in state.nodes.iter_mut().zip(readings) {
+            *joules += watts * reading.time.saturating_sub(*before);
+            *before = reading.time;
+        }
+    }
+}
+
+/// What one core that works draws above one that does not, as far as a model says.
+fn busy(meter: &Meter, point: OperatingPoint) -> Watts {
+    match meter {
+        Meter::Measured(_) => Watts(0.0),
+        Meter::Modelled { model, frequencies } => {
+            let top = frequencies.len().saturating_sub(1);
+            let frequency = frequencies[usize::from(point.frequency).min(top)];
+            model.core(&CoreState { frequency, busy: 1.0, depth: Depth::C1 }) - model.core_c6
+        }
+        Meter::Fitted(fitted) => fitted.busy(point.cores, point.frequency),
     }
 }
 

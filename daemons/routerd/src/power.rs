@@ -96,6 +96,16 @@ impl Fitted {
         watts.expect("checked when it was loaded")
     }
 
+    /// What one of `cores` active cores that does nothing but work draws above one that waits.
+    pub fn busy(&self, cores: u16, frequency: u16) -> Watts {
+        let cores = cores.clamp(1, self.model.cores_max());
+        let top = self.frequencies.len() - 1;
+        let index = self.frequencies[usize::from(frequency).min(top)];
+        let capacity = self.model.capacity(cores, index).expect("checked when it was loaded");
+        let waiting = self.watts(cores, frequency, PacketsPerSecond(0.0));
+        Watts((self.watts(cores, frequency, capacity) - waiting).0 / f64::from(cores))
+    }
+
     /// What the policy `model` chooses from.
     pub fn points(&self, limits: Limits) -> Result<Points> {
         let mut points = Vec::new();

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ebb_apps::meter::Meters;
 use ebb_apps::route::{Builder, Fib, InterfaceId, Requests, RouteLimits, Volume, WorkerGraph};
 use ebb_control::redirect::Table;
 use ebb_control::{Limits, Observation, OperatingPoint, RouterPolicy};
@@ -209,7 +210,8 @@ impl Router {
         let now = clock::monotonic();
         let first = policy.decide(now, &Observation::default());
         let builder = Builder::new(&parts.fib, parts.requests.clone()).limits(&parts.route_limits);
-        let builder = builder.applications(&parts.applications);
+        let meters = Meters::new(clock::thread_cpu);
+        let builder = builder.applications(&parts.applications).metered(&meters);
         let graphs: Vec<WorkerGraph> = (0..workers).map(|worker| builder.worker(worker)).collect();
         let counters = graphs.iter().map(|graph| graph.counters.clone()).collect();
         let order = if parts.held { Order::Hold } else { Order::Park };
@@ -233,12 +235,8 @@ impl Router {
         }
         names.resize(PORTS_MAX, None);
         let redirects = Arc::new(Mutex::new(Redirects::new(redirects)));
-        let energy = Arc::new(EnergyAccount::new(
-            (parts.meter, parts.latency_budget),
-            shared.clone(),
-            first.point,
-            now,
-        ));
+        let (meter, seen) = ((parts.meter, parts.latency_budget), (shared.clone(), meters));
+        let energy = Arc::new(EnergyAccount::new(meter, seen, first.point, now));
         shared.set_latency_budget(parts.latency_budget);
         let mut threads = Vec::new();
         for (index, (ports, graph)) in by_worker.into_iter().zip(graphs).enumerate() {

@@ -63,7 +63,7 @@ pub fn of_router(router: &Router) -> Status {
             },
         },
         workers,
-        applications: applications::status(router.applications()),
+        applications: applications::status(router.applications(), &router.energy().nodes()),
         latency: latency_of(&merged(router, None)),
         interruption: latency_of(&interruptions(router)),
         energy: Energy {

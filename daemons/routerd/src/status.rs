@@ -57,12 +57,34 @@ pub struct Status {
 }
 
 /// An application.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Application {
     /// Its name in the configuration.
     pub name: String,
+    /// Its nodes, in the order in which packets pass them.
+    #[serde(default)]
+    pub nodes: Vec<ApplicationNode>,
     /// What it has counted since the start, by name.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// Where packets meet an application, over all workers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationNode {
+    /// `ingress`, before routing; `egress`, behind it; `observer`, behind all that.
+    pub place: String,
+    /// Packets that came to it.
+    pub packets: u64,
+    /// Bytes of their frames, without checksum.
+    pub bytes: u64,
+    /// Packets that it dropped.
+    pub dropped: u64,
+    /// Processor time, estimated from one batch of 17.
+    pub cpu_seconds: f64,
+    /// What that time has added to the energy, as the model says of a core that works; absent where the machine's
+    /// energy is measured, which tells nothing of parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joules_modelled: Option<f64>,
 }
 
 /// How much is powered.

@@ -2,14 +2,18 @@
 
 use ebb_telemetry::{Metric, Point, Points, Source, Unit, Value, each, metrics};
 
-use crate::status::{Interface, Latency, Port, Status, Worker, WorkerState};
+use ebb_power::Basis;
+
+use crate::status::{
+    Application, ApplicationNode, Interface, Latency, Port, Status, Worker, WorkerState,
+};
 
 impl Source for Status {
     const DAEMON: &'static str = "router";
     const PREFIX: &'static str = "ebb";
 
     fn metrics() -> Vec<&'static [Metric<Status>]> {
-        vec![ROUTER, ENERGY, WORKERS, PORTS, DELAYS, INTERFACES, SEVERAL]
+        vec![ROUTER, ENERGY, WORKERS, PORTS, DELAYS, INTERFACES, APPLICATIONS, MODELLED, SEVERAL]
     }
 
     fn uptime_seconds(&self) -> f64 {
@@ -101,6 +105,18 @@ metrics! {
     }
 }
 
+metrics! {
+    static APPLICATIONS: Status by ["application", "place"] of nodes {
+        counter application_packets "Packets that came to an application's node" |n| n.packets;
+        counter application_frames Bytes "Bytes of their frames" |n| n.bytes;
+        counter application_dropped_packets "Packets that an application dropped" |n| n.dropped;
+        counter application_busy Seconds "Processor time of an application's node, estimated from one batch of 17" |n| n.cpu_seconds;
+    }
+    static MODELLED: Status by ["application", "place", "basis"] of modelled {
+        counter application_energy Joules "Energy that this time has added, by a model" |n| n.joules_modelled;
+    }
+}
+
 /// Metrics whose labels are not those of one row.
 static SEVERAL: &[Metric<Status>] = &[
     Metric::<Status>::gauge("router", "Version and policy of the router", |s| {
@@ -165,6 +181,21 @@ fn ports(status: &Status, read: fn(&Port) -> Option<Value>) -> Points {
 fn interfaces(status: &Status, read: fn(&Interface) -> Option<Value>) -> Points {
     let labels = |i: &Interface| vec![i.name.clone(), i.port.clone(), i.vlan.to_string()];
     each(&status.interfaces, labels, read)
+}
+
+fn nodes(status: &Status, read: fn(&ApplicationNode) -> Option<Value>) -> Points {
+    let of = |application: &Application| {
+        let name = application.name.clone();
+        each(&application.nodes, |node| vec![name.clone(), node.place.clone()], read)
+    };
+    status.applications.iter().flat_map(of).collect()
+}
+
+/// The same, marked for what it is.
+fn modelled(status: &Status, read: fn(&ApplicationNode) -> Option<Value>) -> Points {
+    let mut points = nodes(status, read);
+    points.iter_mut().for_each(|point| point.0.push(Basis::Modelled.name().to_owned()));
+    points
 }
 
 /// Counts by name, with what else they are of.

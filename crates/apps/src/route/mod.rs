@@ -32,6 +32,7 @@ use std::sync::Arc;
 use ebb_graph::{Edge, Graph, GraphBuilder, NodeId};
 
 use crate::application::{Application, Chain};
+use crate::meter::Meters;
 
 mod bounds;
 mod budget;
@@ -125,6 +126,7 @@ pub struct Builder<'a> {
     limits: RouteLimits,
     alone: bool,
     applications: &'a [Arc<dyn Application>],
+    meters: Option<&'a Meters>,
 }
 
 /// What one worker's packets go through.
@@ -140,7 +142,8 @@ pub struct WorkerGraph {
 impl<'a> Builder<'a> {
     /// Routing alone, with the usual bounds.
     pub fn new(fib: &'a Arc<Fib>, requests: Arc<Requests>) -> Builder<'a> {
-        Builder { fib, requests, limits: RouteLimits::default(), alone: false, applications: &[] }
+        let limits = RouteLimits::default();
+        Builder { fib, requests, limits, alone: false, applications: &[], meters: None }
     }
 
     /// Of a router behind which no kernel forwards what it leaves out: packets with options pass it, and IPv4
@@ -159,11 +162,16 @@ impl<'a> Builder<'a> {
         Builder { applications, ..self }
     }
 
+    /// What they carry and take is counted by these.
+    pub fn metered(self, meters: &'a Meters) -> Builder<'a> {
+        Builder { meters: Some(meters), ..self }
+    }
+
     /// The graph of a worker.
     pub fn worker(&self, worker: usize) -> WorkerGraph {
         let counters = Arc::new(RouteCounters::new(&self.limits));
         let mut builder = GraphBuilder::new();
-        let chain = Chain::new(self.applications.iter().map(|one| &**one), worker);
+        let chain = Chain::new(self.applications.iter().map(|one| &**one), worker, self.meters);
         let entry = chain.around(&mut builder, |builder| {
             let (fib, requests) = (self.fib, self.requests.clone());
             let input = builder.add(Box::new(Input::new(fib, counters.clone(), self.alone)));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use ebb_apps::count::Count;
+use ebb_apps::meter::{Meters, Place};
 use ebb_apps::route::RouteLimits;
 use ebb_apps::{Application, Observer};
 use ebb_graph::{Batch, DropReason, Given, Node, Outputs, Packet, PortId};
@@ -37,6 +38,7 @@ impl Node for Number {
         self.name
     }
     fn process(&mut self, _now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        work();
         for mut packet in batch.drain(..) {
             let hash = ebb_wire::redirect_hash(packet.data());
             let number = self.flows.entry((packet.input, hash)).or_default();
@@ -67,6 +69,7 @@ impl Node for Leaves {
         self.0
     }
     fn process(&mut self, _now: Time, batch: &mut Batch, out: &mut Outputs<'_>) {
+        work();
         for packet in batch.drain(..) {
             let number = *packet.data().last().expect("bytes");
             self.1.lock().unwrap().push(format!("{} out {number}", self.0));
@@ -80,6 +83,7 @@ impl Node for Leaves {
 
 impl Observer for Leaves {
     fn observe(&mut self, _now: Time, packets: &[Packet]) {
+        work();
         for packet in packets {
             let (port, number) = (packet.output.0, packet.data().last().expect("bytes"));
             self.1.lock().unwrap().push(format!("{} sees {number} by {port}", self.0));
@@ -123,6 +127,50 @@ fn packets_pass_applications_in_order_and_leave_by_their_port() {
         said,
         "a in 1, a in 2, b in 1, b in 2, a out 1, a out 2, b out 1, b out 2, a sees 1 by 1, b sees 1 by 1"
     );
+}
+
+thread_local!(static NOW: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+
+/// A look takes 300 ns.
+fn ticking() -> Time {
+    NOW.set(NOW.get() + 300);
+    Time::from_nanos(NOW.get())
+}
+
+/// What a node has to do for a batch takes a microsecond.
+fn work() {
+    NOW.set(NOW.get() + 1000);
+}
+
+#[test]
+fn what_applications_carry_drop_and_take_is_counted() {
+    let lines = Arc::default();
+    let (first, second) = (Diary::new("a", &lines), Diary::new("b", &lines));
+    let applications: [Arc<dyn Application>; 2] =
+        [Arc::new(first), Arc::new(Diary { drops: Some(2), ..second })];
+    let meters = Meters::new(ticking);
+    let mut router = Router::metered(&applications, &meters);
+    let frame = template("203.0.113.7").to_frame(&[0; 10]);
+    let batches = 120;
+    for _ in 0..batches {
+        router.send(&[frame.clone(), frame.clone()]);
+    }
+    let read = meters.read();
+    let nodes: Vec<(&str, &str)> =
+        read.iter().map(|((name, place), _)| (*name, place.name())).collect();
+    let [ingress, egress, observer] = ["ingress", "egress", "observer"];
+    let passed = [("a", ingress), ("b", ingress), ("a", egress), ("b", egress)];
+    assert_eq!(nodes, [&passed[..], &[("a", observer), ("b", observer)]].concat());
+    for (node, reading) in &read {
+        let lost = u64::from(*node == ("b", Place::Egress));
+        let after = node.1 == Place::Observer;
+        assert_eq!(reading.packets, 2 * batches - u64::from(after), "{node:?}");
+        assert_eq!(reading.bytes, reading.packets * frame.len() as u64, "{node:?}");
+        assert_eq!(reading.dropped, lost, "{node:?}");
+        // Each batch takes a microsecond, and those that are timed stand for the rest.
+        let micros = reading.time.as_micros() as u64;
+        assert!(micros.abs_diff(batches) <= 17, "{node:?}: {micros}");
+    }
 }
 
 #[test]

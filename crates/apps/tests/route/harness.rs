@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ebb_apps::Application;
+use ebb_apps::meter::Meters;
 use ebb_apps::route::{
     Builder, FibWriter, Interface, InterfaceId, Requests, RouteCounters, RouteLimits, Target,
     WorkerGraph,
@@ -121,12 +122,31 @@ impl Router {
         Router::built(limits, applications, false)
     }
 
+    /// Whose applications are counted.
+    #[allow(dead_code, reason = "one test asks for it")]
+    pub fn metered(applications: &[Arc<dyn Application>], meters: &Meters) -> Router {
+        Router::made(&RouteLimits::default(), applications, false, Some(meters))
+    }
+
     fn built(limits: &RouteLimits, applications: &[Arc<dyn Application>], alone: bool) -> Router {
+        Router::made(limits, applications, alone, None)
+    }
+
+    fn made(
+        limits: &RouteLimits,
+        applications: &[Arc<dyn Application>],
+        alone: bool,
+        meters: Option<&Meters>,
+    ) -> Router {
         let (mut writer, fib) = FibWriter::new();
         configure(&mut writer);
         let requests = Requests::new(64, Arc::new(|| {}));
         let builder = Builder::new(&fib, requests.clone()).limits(limits);
         let builder = if alone { builder.alone() } else { builder };
+        let builder = match meters {
+            Some(meters) => builder.metered(meters),
+            None => builder,
+        };
         let WorkerGraph { graph, entry, counters } = builder.applications(applications).worker(0);
         let pool = POOL.take().unwrap_or_else(|| Pool::standalone(2048));
         let frames = pool.len() + pool.reserve().len();

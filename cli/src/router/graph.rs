@@ -1,0 +1,118 @@
+//! `ebb router show graph`: what packets pass, node by node.
+
+use ebb_report::{Cell, Column, Table, Terminal};
+use ebb_routerd::status::Status;
+use serde_json::{Value, json};
+
+/// A node before routing, routing itself, and what stands behind it, in the order in which packets pass them.
+pub fn of(status: &Status) -> Value {
+    let hertz = status.point.frequency_hz.map(|hertz| hertz as f64);
+    let node = |name: &str, node: &ebb_routerd::status::ApplicationNode| {
+        let each = |value: f64| (node.packets > 0).then(|| value / node.packets as f64);
+        json!({
+            "node": name, "place": node.place, "packets": node.packets, "bytes": node.bytes,
+            "dropped": node.dropped, "cpu_seconds": node.cpu_seconds,
+            "ns_per_packet": each(1e9 * node.cpu_seconds),
+            "cycles_per_packet": hertz.and_then(|hertz| each(hertz * node.cpu_seconds)),
+            "joules_modelled": node.joules_modelled,
+        })
+    };
+    let at = |place: &str| {
+        let of = |application: &ebb_routerd::status::Application| {
+            let nodes = application.nodes.iter().filter(|node| node.place == place);
+            nodes.map(|one| node(&application.name, one)).collect::<Vec<_>>()
+        };
+        status.applications.iter().flat_map(of).collect::<Vec<_>>()
+    };
+    let total = status.packets();
+    let dropped: u64 = total.dropped_total();
+    let by_applications: u64 =
+        status.applications.iter().flat_map(|one| &one.nodes).map(|node| node.dropped).sum();
+    let routed = json!({
+        "node": "route", "place": "routing", "packets": total.received,
+        "dropped": dropped.saturating_sub(by_applications),
+    });
+    let nodes = [at("ingress"), vec![routed], at("egress"), at("observer")].concat();
+    json!({ "nodes": nodes })
+}
+
+/// The same as a table, top to bottom.
+pub fn text(graph: &Value, terminal: &Terminal) -> String {
+    let columns = [
+        Column::text("node"),
+        Column::text("place"),
+        Column::count("packets"),
+        Column::count("bytes"),
+        Column::count("dropped"),
+        Column::number("CPU", "s", 3),
+        Column::number("a packet", "ns", 1),
+        Column::number("cycles", "a packet", 0),
+        Column::number("modelled", "J", 3),
+    ];
+    let mut table = Table::new("", columns);
+    for node in graph["nodes"].as_array().into_iter().flatten() {
+        let words = |key: &str| Cell::from(node[key].as_str().unwrap_or_default());
+        let count = |key: &str| Cell::from(node[key].as_u64());
+        let number = |key: &str| node[key].as_f64().map_or(Cell::Missing, Cell::from);
+        table.row([
+            words("node"),
+            words("place"),
+            count("packets"),
+            count("bytes"),
+            count("dropped"),
+            number("cpu_seconds"),
+            number("ns_per_packet"),
+            number("cycles_per_packet"),
+            number("joules_modelled"),
+        ]);
+    }
+    table.to_terminal(terminal)
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_routerd::status::{Application, ApplicationNode, Worker};
+
+    use super::*;
+
+    #[test]
+    fn packets_pass_applications_around_routing() {
+        let node = |place: &str, dropped| ApplicationNode {
+            place: place.into(),
+            packets: 100,
+            bytes: 6400,
+            dropped,
+            cpu_seconds: 2e-5,
+            joules_modelled: Some(0.5),
+        };
+        let application =
+            |name: &str, nodes| Application { name: name.into(), nodes, ..Application::default() };
+        let mut status = Status {
+            applications: vec![
+                application("esp", vec![node("ingress", 3), node("egress", 0)]),
+                application("ipfix", vec![node("observer", 0)]),
+            ],
+            workers: vec![Worker::default()],
+            ..Status::default()
+        };
+        status.point.frequency_hz = Some(2_000_000_000);
+        status.workers[0].packets.received = 100;
+        status.workers[0].packets.dropped = [("application".into(), 3), ("ttl".into(), 2)].into();
+        let graph = of(&status);
+        let names: Vec<&str> = graph["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["node"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["esp", "route", "esp", "ipfix"]);
+        assert_eq!(graph["nodes"][1]["dropped"], 2);
+        assert_eq!(graph["nodes"][0]["ns_per_packet"], 200.0);
+        assert_eq!(graph["nodes"][0]["cycles_per_packet"], 400.0);
+        let text = text(&graph, &Terminal::plain());
+        assert!(
+            text.contains("observer") && text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+    }
+}
