@@ -47,7 +47,7 @@ fn page() -> String {
             let (name, commit) = repository.split_once('@').expect("a commit");
             write!(
                 rows,
-                "\n### {name} at {commit}\n\n| file | read, or refused because of |\n|---|---|\n"
+                "\n## {name} at {commit}\n\n| file | read, or refused because of |\n|---|---|\n"
             )
             .expect("memory");
             before = repository;

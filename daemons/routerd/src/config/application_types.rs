@@ -3,11 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use ebb_graph::{FRAME_LEN, HEADROOM};
 use ebb_scenario::Described;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::types::MTU_MAX;
+/// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
+pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
 
 /// Indices up to 255 are reserved (RFC 4303 section 2.1).
 const SPI_MIN: u32 = 256;

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 
 use super::application_types::{FlowExport, FlowTransport, FlowVersion};
-use super::parse::or;
-use super::read::Section;
+use super::read::{Section, or};
 use super::types::{App, Config};
 
 pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {

@@ -13,17 +13,15 @@ use toml::de::DeValue;
 use super::applications;
 use super::check::{self, PortSpans, Spans};
 use super::problem::ConfigError;
-use super::read::{Reader, Section};
+use super::read::{Reader, Section, or};
 use super::redundancy;
 use super::statics;
 use super::tunnels;
 use super::types::{
-    App, Config, Governor, Kernel, Limits, Mac, Metrics, Port, Power, Router, StatusSocket, Vlan,
+    App, Config, Governor, Kernel, LATENCY_BUDGET_US, Limits, Mac, Metrics, Port, Power, Router,
+    StatusSocket, Vlan,
 };
 use crate::policy::Mechanism;
-
-/// How long a packet may wait for the sake of energy, unless the file says otherwise.
-pub(super) const LATENCY_BUDGET_US: u32 = 200;
 
 pub(super) fn config(name: &str, text: &str) -> Result<Config, ConfigError> {
     let reader = Reader::new(name, text);
@@ -81,10 +79,6 @@ fn read(reader: &Reader<'_>) -> Option<Config> {
     }
     root.finish();
     Some(config)
-}
-
-pub(super) fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
-    value.map_or(default, Spanned::into_inner)
 }
 
 fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {

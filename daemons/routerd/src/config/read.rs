@@ -275,3 +275,8 @@ fn table_of(kind: &'static Kind) -> &'static Schema {
     }
     inside(kind).expect("a table")
 }
+
+/// What was read, or else this.
+pub(super) fn or<T>(value: Option<Spanned<T>>, default: T) -> T {
+    value.map_or(default, Spanned::into_inner)
+}

@@ -7,8 +7,7 @@ use ebb_apps::dedup::{Sampling, Settings, random};
 use ebb_graph::PortId;
 
 use super::application_types::{Dedup, DedupPeer, DedupSampling};
-use super::parse::or;
-use super::read::Section;
+use super::read::{Section, or};
 use super::types::{App, Config};
 
 impl Dedup {

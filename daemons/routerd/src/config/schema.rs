@@ -11,9 +11,9 @@ use ebb_scenario::{Described, Schema};
 use ipnet::IpNet;
 
 use super::application_types::{Dedup, Esp, FlowExport};
-use super::parse::LATENCY_BUDGET_US;
 use super::types::{
-    Config, Governor, Kernel, Limits, Mac, Metrics, Port, Power, Router, StatusSocket,
+    Config, Governor, Kernel, LATENCY_BUDGET_US, Limits, Mac, Metrics, Port, Power, Router,
+    StatusSocket,
 };
 use crate::policy::Mechanism;
 

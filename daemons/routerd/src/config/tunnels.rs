@@ -11,8 +11,7 @@ use toml::Spanned;
 use zeroize::Zeroizing;
 
 use super::application_types::{Esp, EspAlgorithm, EspDf, EspTunnel};
-use super::parse::or;
-use super::read::Section;
+use super::read::{Section, or};
 use super::types::{App, Config, PacketPath};
 
 impl EspAlgorithm {

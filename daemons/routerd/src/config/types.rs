@@ -4,17 +4,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ebb_control::policies::{NAMES, Settings};
-use ebb_graph::{FRAME_LEN, HEADROOM};
 use ebb_scenario::Described;
 use ebb_scenario::schema::{Kind, Value};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::application_types::{Dedup, Esp, FlowExport};
+use super::application_types::{Dedup, Esp, FlowExport, MTU_MAX};
 use crate::policy::Mechanism;
 
-/// Largest IP packet that fits a frame behind its headroom and a tagged Ethernet header.
-pub(super) const MTU_MAX: i64 = (FRAME_LEN - HEADROOM - 18) as i64;
+/// How long a packet may wait for the sake of energy, unless the file says otherwise.
+pub(super) const LATENCY_BUDGET_US: u32 = 200;
 
 /// Ports that one configuration can have.
 pub const PORTS_MAX: usize = 32;

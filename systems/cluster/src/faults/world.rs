@@ -20,8 +20,7 @@ use super::{LEASE, Size, member_name};
 /// Which faults there are besides those that always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Clocks jump, also backwards: two may then take themselves for the leader for a while, but only one
-    /// can write.
+    /// Clocks jump, also backwards: two may take themselves for the leader for a while, but only one can write.
     pub clock_steps: bool,
 }
 
@@ -206,8 +205,7 @@ pub fn schedule_of(size: Size, seed: u64, mix: Mix) -> Result<Outcome, String> {
     Ok(world.told())
 }
 
-/// Plays one cluster for many hours: faults for fifteen seconds, and none for twelve, after which it must have settled,
-/// again and again.
+/// Plays one cluster for many hours: faults for 15 s, and none for 12, after which it must have settled, again and again.
 ///
 /// # Errors
 /// What broke, and when.
