@@ -35,6 +35,8 @@ def title(words: str) -> str:
 
 def number(value: float) -> str:
     """A limit as people write it."""
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
     return f"{value:g}" if abs(value) < 1e15 else f"{value:.4g}"
 
 

@@ -14,7 +14,7 @@ class CircuitPlanOutput:
 
     timeline: Most events of `timeline.json`, a file beside the report that Perfetto and
         chrome://tracing draw; the rest of the run is left out; 0 for no such file, at least 0, at most
-        5e+06, default 0.
+        5000000, default 0.
     """
 
     timeline: int | None = None

@@ -29,7 +29,7 @@ class CoreswitchPlanOutput:
 
     timeline: Most events of `timeline.json`, a file beside the report that Perfetto and
         chrome://tracing draw; the rest of the run is left out; 0 for no such file, at least 0, at most
-        5e+06, default 0.
+        5000000, default 0.
     """
 
     timeline: int | None = None
@@ -39,14 +39,17 @@ class CoreswitchPlanOutput:
 class CoreswitchPlanPhases:
     """A program of one's own.
 
-    moved_us: In one system call that can move to another core, at least 0, at most 1e+09.
-    user_us: In the program, at least 0, at most 1e+09.
-    idle_us: Waiting for others; no core's speed changes it, at least 0, at most 1e+09, default 0.0.
-    interrupt_us: In interrupts that the system call causes, at least 0, at most 1e+09, default 0.0.
+    moved_us: In one system call that can move to another core, at least 0, at most 1000000000.
+    user_us: In the program, at least 0, at most 1000000000.
+    idle_us: Waiting for others; no core's speed changes it, at least 0, at most 1000000000, default
+        0.0.
+    interrupt_us: In interrupts that the system call causes, at least 0, at most 1000000000, default
+        0.0.
     interrupts: How the interrupts meet the program, default 'overlap'.
-    kernel_us: In system calls that stay on the program's core, at least 0, at most 1e+09, default 0.0.
-    least_us: Least time of a cycle, for what the network takes; 0 for none, at least 0, at most 1e+09,
-        default 0.0.
+    kernel_us: In system calls that stay on the program's core, at least 0, at most 1000000000, default
+        0.0.
+    least_us: Least time of a cycle, for what the network takes; 0 for none, at least 0, at most
+        1000000000, default 0.0.
     name: Its name, default 'phases'.
     simple_system: How much longer its system code takes on a simple core, over what the code of
         switches does there, at least 0.01, at most 100, default 1.0.
@@ -76,7 +79,7 @@ class CoreswitchPlan:
 
     cache: First-level caches of simple cores: `8k`, `16k` or `16k-2way`, default '8k'.
     configuration: The cores, as `CS`, default 'CS'.
-    cycles: Cycles of all threads together, at least 1, at most 1e+08, default 10000.
+    cycles: Cycles of all threads together, at least 1, at most 100000000, default 10000.
     drawn: Whether phases are drawn from exponential distributions instead of always being their mean,
         default False.
     kernel: `unmodified`, `bound`, or `V1` to `V5`, default 'V5'.
@@ -88,7 +91,8 @@ class CoreswitchPlan:
         default 0.1.
     threads: Threads, at least 1, at most 1024, default 1.
     trace: A file of phases that were measured: `strace -ttt -T` of one thread, or CSV (`app_us,os_us`).
-    wakeup_cycles: Cycles in which a core that sleeps wakes, at least 0, at most 1e+09, default 0.0.
+    wakeup_cycles: Cycles in which a core that sleeps wakes, at least 0, at most 1000000000, default
+        0.0.
     workload: A published program, unless `phases` or `trace` is given.
     """
 

@@ -80,7 +80,7 @@ class FabricPlanPatternAllReduce:
     """All hosts reduce a vector in a ring; the load does not matter.
 
     bytes: Length of each host's vector, bytes, at least 1.
-    rounds: How often it is repeated, at least 1, at most 1e+06, default 1.
+    rounds: How often it is repeated, at least 1, at most 1000000, default 1.
     """
 
     bytes: int
@@ -93,7 +93,7 @@ class FabricPlanPatternAllToAll:
     """All hosts exchange parts of a vector; the load does not matter.
 
     bytes: Length of each host's vector, bytes, at least 1.
-    rounds: How often it is repeated, at least 1, at most 1e+06, default 1.
+    rounds: How often it is repeated, at least 1, at most 1000000, default 1.
     """
 
     bytes: int
@@ -105,12 +105,13 @@ class FabricPlanPatternAllToAll:
 class FabricPlanPower:
     """Power of ports.
 
-    off_w: A port that is off. [W], at least 0, below 1e+09, default 0.0.
-    on_w: A port that is on, busy or not. [W], at least 0, below 1e+09, default 0.9.
-    switch_w: A switch without its ports. [W], at least 0, below 1e+09, default 43.0.
-    wake_us: From switching a link on until it carries packets, µs, at least 0, below 1e+09, default
-        100.0.
-    waking_w: A port that is waking: it carries nothing yet. [W], at least 0, below 1e+09, default 0.9.
+    off_w: A port that is off. [W], at least 0, below 1000000000, default 0.0.
+    on_w: A port that is on, busy or not. [W], at least 0, below 1000000000, default 0.9.
+    switch_w: A switch without its ports. [W], at least 0, below 1000000000, default 43.0.
+    wake_us: From switching a link on until it carries packets, µs, at least 0, below 1000000000,
+        default 100.0.
+    waking_w: A port that is waking: it carries nothing yet. [W], at least 0, below 1000000000, default
+        0.9.
     """
 
     off_w: float | None = None

@@ -78,23 +78,23 @@ class RouterPlanPolicySettings:
     batch: Most packets a worker receives at once. Not published; 64 is what the data plane is built
         for, at least 1, at most 64, default 64.
     count_down: `c_down`: capacity is taken away when more than this many samples in a row found the
-        queue below `queue_low`. Not published, at least 0, default 16.
+        queue below `queue_low`. Not published, at least 0, at most 16777216, default 16.
     count_up: `c_up`: capacity is added when more than this many samples in a row found the queue above
-        `queue_high`. Not published, at least 0, default 4.
+        `queue_high`. Not published, at least 0, at most 16777216, default 4.
     hold_max_ms: Longest time before a step that failed is tried again, and the time within which a step
-        up means that the step down before it failed. Unused with `as_published`, at least 0, default
-        5000.
+        up means that the step down before it failed. Unused with `as_published`, at least 0, at most
+        600000, default 5000.
     hold_ms: Shortest time the queue stays low before capacity is taken away. Unused with
-        `as_published`, at least 0, default 20.
+        `as_published`, at least 0, at most 600000, default 20.
     latency_budget_us: How long a packet may wait for the sake of energy. 0 is as published: a sleeper
         wakes for every packet, at least 0, at most 10000, default 0.
     model: Settings of `model` only, default {'headroom_percent': 20, 'hysteresis_percent': 10}.
-    queue_high: `q_h`: a queue longer than this, in packets, is filling up. Published: 32, at least 0,
-        default 32.
+    queue_high: `q_h`: a queue longer than this, in packets, is filling up. Published: 32, at least 1,
+        at most 1048576, default 32.
     queue_low: `q_l`: a queue shorter than this, in packets, is nearly empty. Published: 4, at least 1,
-        default 4.
+        at most 1048576, default 4.
     sample_ms: In silence nothing arrives that would take a sample, so until one core at the lowest
-        frequency is left, a timer takes one this often, at least 1, default 1.
+        frequency is left, a timer takes one this often, at least 1, at most 10000, default 1.
     """
 
     as_published: bool | None = None
@@ -182,7 +182,7 @@ class RouterPlanServerIdle:
 class RouterPlanServer:
     """The server.
 
-    clock_us: How often the governor of clocks per core looks at a core, at least 100, at most 1e+06,
+    clock_us: How often the governor of clocks per core looks at a core, at least 100, at most 1000000,
         default 1000.0.
     clocks: Whether cores have clocks of their own; only the packet-exact engine simulates that, default
         'one'.
@@ -242,23 +242,23 @@ class RouterPlanSettings:
     batch: Most packets a worker receives at once. Not published; 64 is what the data plane is built
         for, at least 1, at most 64, default 64.
     count_down: `c_down`: capacity is taken away when more than this many samples in a row found the
-        queue below `queue_low`. Not published, at least 0, default 16.
+        queue below `queue_low`. Not published, at least 0, at most 16777216, default 16.
     count_up: `c_up`: capacity is added when more than this many samples in a row found the queue above
-        `queue_high`. Not published, at least 0, default 4.
+        `queue_high`. Not published, at least 0, at most 16777216, default 4.
     hold_max_ms: Longest time before a step that failed is tried again, and the time within which a step
-        up means that the step down before it failed. Unused with `as_published`, at least 0, default
-        5000.
+        up means that the step down before it failed. Unused with `as_published`, at least 0, at most
+        600000, default 5000.
     hold_ms: Shortest time the queue stays low before capacity is taken away. Unused with
-        `as_published`, at least 0, default 20.
+        `as_published`, at least 0, at most 600000, default 20.
     latency_budget_us: How long a packet may wait for the sake of energy. 0 is as published: a sleeper
         wakes for every packet, at least 0, at most 10000, default 0.
     model: Settings of `model` only, default {'headroom_percent': 20, 'hysteresis_percent': 10}.
-    queue_high: `q_h`: a queue longer than this, in packets, is filling up. Published: 32, at least 0,
-        default 32.
+    queue_high: `q_h`: a queue longer than this, in packets, is filling up. Published: 32, at least 1,
+        at most 1048576, default 32.
     queue_low: `q_l`: a queue shorter than this, in packets, is nearly empty. Published: 4, at least 1,
-        default 4.
+        at most 1048576, default 4.
     sample_ms: In silence nothing arrives that would take a sample, so until one core at the lowest
-        frequency is left, a timer takes one this often, at least 1, default 1.
+        frequency is left, a timer takes one this often, at least 1, at most 10000, default 1.
     """
 
     as_published: bool | None = None
@@ -335,7 +335,7 @@ class RouterPlanTraffic:
     burst_packets: Back-to-back packets of each burst with `onoff`, at least 1, at most 65536, default
         32.
     compress: How much faster than real time a profile, trace or capture passes, above 0, default 1.0.
-    flows: Number of flows, at least 1, at most 1.04858e+06, default 4096.
+    flows: Number of flows, at least 1, at most 1048576, default 4096.
     link_gbps: Rate of each link, above 0, default 10.0.
     links: Links that bring the traffic; with `onoff` each is a source of its own, at least 1, at most
         64, default 4.

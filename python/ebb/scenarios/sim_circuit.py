@@ -16,8 +16,8 @@ class CircuitSimCard:
     batch_delay_us: How much longer frames then take, least and most, default [10.0, 300.0].
     batch_over_bytes: With more than this waiting it may go over to batches, at least 0, default 80000.
     batch_share: How often it does, at least 0, at most 1, default 0.0083.
-    delay_us: Least delay of a frame in it, at least 0, at most 1e+07, default 23.5.
-    intake_gbps: Rate at which it receives frames, Gb/s, above 0, at most 1e+07, default 34.0.
+    delay_us: Least delay of a frame in it, at least 0, at most 10000000, default 23.5.
+    intake_gbps: Rate at which it receives frames, Gb/s, above 0, at most 10000000, default 34.0.
     """
 
     batch_delay_us: list[float] | tuple[float, ...] | None = None
@@ -68,7 +68,7 @@ class CircuitSimOutput:
 
     timeline: Most events of `timeline.json`, a file beside the report that Perfetto and
         chrome://tracing draw; the rest of the run is left out; 0 for no such file, at least 0, at most
-        5e+06, default 0.
+        5000000, default 0.
     """
 
     timeline: int | None = None
@@ -82,26 +82,26 @@ class CircuitSim:
     ahead_bytes: Limit of pacing, at least 0, default 80000.
     card: The network card, default {'batch_delay_us': [10.0, 300.0], 'batch_over_bytes': 80000,
         'batch_share': 0.0083, 'delay_us': 23.5, 'intake_gbps': 34.0}.
-    day_us: How long a circuit of the rotation is up, above 0, at most 1e+07, default 300.0.
-    duration_ms: Simulated time, above 0, at most 1e+07, default 100.0.
+    day_us: How long a circuit of the rotation is up, above 0, at most 10000000, default 300.0.
+    duration_ms: Simulated time, above 0, at most 10000000, default 100.0.
     frame_bytes: Frames, with all headers and the gap between frames, at least 64, at most 65536,
         default 9000.
     guard_us: The end of a day in which no frame is given to the network card, at least 0, at most
-        1e+07, default 23.5.
-    host_gbps: What the hosts of a rack send at most, at least 0, at most 1e+07, default 8.83.
+        10000000, default 23.5.
+    host_gbps: What the hosts of a rack send at most, at least 0, at most 10000000, default 8.83.
     hot_share: Share of a rack's traffic that goes to rack 0, beside what is spread evenly, at least 0,
         at most 1, default 0.0.
     jitter: Faults of sync frames, default {'late': 0.0006, 'late_us': [522.0, 624.0], 'slow': 0.0016,
         'slow_us': [7.0, 99.0], 'together': 0.0047}.
     light: Power of the circuit transceivers, default {'asleep_w': 0.34, 'awake_w': 1.24, 'wake_us':
         10.0}.
-    night_us: How long they take to be set up (11.5 us in the prototype), at least 0, at most 1e+07,
+    night_us: How long they take to be set up (11.5 us in the prototype), at least 0, at most 10000000,
         default 11.5.
     output: Files beside the report, default {'timeline': 0}.
-    packet_gbps: Rate of an additional packet switch; 0 for none, at least 0, at most 1e+07, default
+    packet_gbps: Rate of an additional packet switch; 0 for none, at least 0, at most 10000000, default
         0.0.
     queue_bytes: Most that a queue holds, at least 0, default 1000000.
-    rate_gbps: Rate of the links, above 0, at most 1e+07, default 10.0.
+    rate_gbps: Rate of the links, above 0, at most 10000000, default 10.0.
     scheduler: Who says which circuits stand: a fixed rotation, or a scheduler that is shown the queues
         every week, default 'round-robin'.
     seed: Seed of all random numbers, at least 0.

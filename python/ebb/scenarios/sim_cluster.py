@@ -85,7 +85,7 @@ class ClusterSim:
     seed: Seed of all random numbers, at least 0.
     settings: What the policy heeds, default {'day_s': 86400.0, 'every_s': 10.0, 'headroom': 0.2,
         'on_min_s': 600.0, 'patience_s': 300.0, 'spares': 0}.
-    slots: Slots of the balancers' table, at least 1, at most 1.04858e+06, default 16384.
+    slots: Slots of the balancers' table, at least 1, at most 1048576, default 16384.
     step_s: The load moves in steps of so many seconds, straight between the middles of the samples; 0:
         it is as constant as the samples say, at least 0, default 60.0.
     tail: Shape of the Pareto distribution of the flows' rates; the smaller the more uneven, above 1,

@@ -80,7 +80,7 @@ class FabricSimTrafficPatternAllReduce:
     """All hosts reduce a vector in a ring; the load does not matter.
 
     bytes: Length of each host's vector, bytes, at least 1.
-    rounds: How often it is repeated, at least 1, at most 1e+06, default 1.
+    rounds: How often it is repeated, at least 1, at most 1000000, default 1.
     """
 
     bytes: int
@@ -93,7 +93,7 @@ class FabricSimTrafficPatternAllToAll:
     """All hosts exchange parts of a vector; the load does not matter.
 
     bytes: Length of each host's vector, bytes, at least 1.
-    rounds: How often it is repeated, at least 1, at most 1e+06, default 1.
+    rounds: How often it is repeated, at least 1, at most 1000000, default 1.
     """
 
     bytes: int
@@ -217,7 +217,7 @@ class FabricSimOutput:
         False.
     links: A row for each direction of each link, default False.
     packets: A row for each packet, in the order of arrival, at most so many; 0 for none, at least 0, at
-        most 1e+07, default 0.
+        most 10000000, default 0.
     """
 
     flows: bool | None = None
@@ -229,12 +229,13 @@ class FabricSimOutput:
 class FabricSimPower:
     """Power of ports.
 
-    off_w: A port that is off. [W], at least 0, below 1e+09, default 0.0.
-    on_w: A port that is on, busy or not. [W], at least 0, below 1e+09, default 0.9.
-    switch_w: A switch without its ports. [W], at least 0, below 1e+09, default 43.0.
-    wake_us: From switching a link on until it carries packets, µs, at least 0, below 1e+09, default
-        100.0.
-    waking_w: A port that is waking: it carries nothing yet. [W], at least 0, below 1e+09, default 0.9.
+    off_w: A port that is off. [W], at least 0, below 1000000000, default 0.0.
+    on_w: A port that is on, busy or not. [W], at least 0, below 1000000000, default 0.9.
+    switch_w: A switch without its ports. [W], at least 0, below 1000000000, default 43.0.
+    wake_us: From switching a link on until it carries packets, µs, at least 0, below 1000000000,
+        default 100.0.
+    waking_w: A port that is waking: it carries nothing yet. [W], at least 0, below 1000000000, default
+        0.9.
     """
 
     off_w: float | None = None
@@ -271,7 +272,7 @@ class FabricSim:
     bin_us: Length of the spans in plots, above 0, default 100.0.
     change: Changes at given times, default [].
     compute_us: How long the manager computes tables, at least 0, default 0.0.
-    duration_us: Length of the run, above 0, below 1e+09, default 25000.0.
+    duration_us: Length of the run, above 0, below 1000000000, default 25000.0.
     hosts_per_switch: Hosts on each switch of a graph that says nothing of hosts, 1 unless stated; not
         with `tables`, at least 0.
     keep: When links go off, only entries whose paths crossed them change, and all on are the first

@@ -16,7 +16,7 @@ class GatingSimCachesL1:
     kib: Capacity, KiB, at least 0.
     ways: Lines a set; capacity and ways give a power of two of sets of 64-byte lines, at least 1, at
         most 64.
-    ns: From the cache above it to its answer, at least 0, at most 1e+06, default 0.0.
+    ns: From the cache above it to its answer, at least 0, at most 1000000, default 0.0.
     """
 
     kib: int
@@ -31,7 +31,7 @@ class GatingSimCachesL1i:
     kib: Capacity, KiB, at least 0.
     ways: Lines a set; capacity and ways give a power of two of sets of 64-byte lines, at least 1, at
         most 64.
-    ns: From the cache above it to its answer, at least 0, at most 1e+06, default 0.0.
+    ns: From the cache above it to its answer, at least 0, at most 1000000, default 0.0.
     """
 
     kib: int
@@ -46,7 +46,7 @@ class GatingSimCachesL2:
     kib: Capacity, KiB, at least 0.
     ways: Lines a set; capacity and ways give a power of two of sets of 64-byte lines, at least 1, at
         most 64.
-    ns: From the cache above it to its answer, at least 0, at most 1e+06, default 0.0.
+    ns: From the cache above it to its answer, at least 0, at most 1000000, default 0.0.
     """
 
     kib: int
@@ -61,7 +61,7 @@ class GatingSimCachesL3:
     kib: Capacity, KiB, at least 0.
     ways: Lines a set; capacity and ways give a power of two of sets of 64-byte lines, at least 1, at
         most 64.
-    ns: From the cache above it to its answer, at least 0, at most 1e+06, default 0.0.
+    ns: From the cache above it to its answer, at least 0, at most 1000000, default 0.0.
     """
 
     kib: int
@@ -103,7 +103,7 @@ class GatingSimCore:
     mshrs: Misses of the first level under way at a time, at least 1, at most 256, default 20.
     name: Its name: `ev6` (out of order, six wide, 3.3 GHz) or `io` (in order, two wide, 2 GHz), whose
         values are the defaults; any other begins from `ev6`, default 'ev6'.
-    refill_ns: Time to restore registers and fill the pipeline, ns, at least 0, at most 1e+06, default
+    refill_ns: Time to restore registers and fill the pipeline, ns, at least 0, at most 1000000, default
         2.12.
     sram_biased: The part of their leakage that is left at half the supply, at least 0, at most 1,
         default 0.0.
@@ -112,11 +112,11 @@ class GatingSimCore:
         most 1, default 0.0.
     units_share: The functional units' share of the leakage (section 2.5.1), at least 0, at most 1,
         default 0.61.
-    units_wake_nj: Energy of a wake-up of the functional units, nJ, at least 0, at most 1e+06, default
+    units_wake_nj: Energy of a wake-up of the functional units, nJ, at least 0, at most 1000000, default
         9.641.
-    units_wake_ns: Time to charge them, ns, at least 0, at most 1e+06, default 6.4.
-    wake_nj: Energy of a wake-up, nJ, at least 0, at most 1e+06, default 15.358.
-    wake_ns: Time to charge it, ns, above 0, at most 1e+06, default 10.2.
+    units_wake_ns: Time to charge them, ns, at least 0, at most 1000000, default 6.4.
+    wake_nj: Energy of a wake-up, nJ, at least 0, at most 1000000, default 15.358.
+    wake_ns: Time to charge it, ns, above 0, at most 1000000, default 10.2.
     window: Instructions behind the oldest unanswered read that may begin before it is answered: the
         reorder buffer of an out-of-order core (80 in the EV6), the distance to the first use in an in-
         order one, at least 1, at most 4096, default 80.
@@ -162,11 +162,11 @@ class GatingSimMemory:
     ras: Activation to precharge. [ns], above 0, at most 100000, default 35.0.
     rcd: Activation to column access. [ns], above 0, at most 100000, default 13.75.
     reads: Entries of a channel's read queue, at least 1, at most 256, default 32.
-    refi: From refresh to refresh. [ns], above 0, at most 1e+09, default 7800.0.
+    refi: From refresh to refresh. [ns], above 0, at most 1000000000, default 7800.0.
     return_ns: From the end of the data to the core beyond the way of a token: buses and clock domains
         that the standards do not know, at least 0, at most 100000, default 0.0.
     rfc: A refresh. [ns], above 0, at most 100000, default 160.0.
-    row_bytes: Bytes of a row over all chips, a power of two, at least 64, at most 1.04858e+06, default
+    row_bytes: Bytes of a row over all chips, a power of two, at least 64, at most 1048576, default
         8192.
     rp: Precharge. [ns], above 0, at most 100000, default 13.75.
     rrd: Activation to activation of another bank. [ns], above 0, at most 100000, default 6.25.
@@ -243,7 +243,7 @@ class GatingSimProfile:
 class GatingSimStream:
     """STREAM, a thread on every core, instead of a trace.
 
-    elements: Doubles in each of the three arrays of a thread, at least 1, at most 4.29497e+09, default
+    elements: Doubles in each of the three arrays of a thread, at least 1, at most 4294967296, default
         200000.
     times: Times all four kernels run, at least 1, default 1.
     """
@@ -292,7 +292,7 @@ class GatingSim:
     stream: STREAM, a thread on every core, instead of a trace.
     trace: Trace files, one for each core; repeated if there are more cores, default [].
     wake_ns: Time to charge a core, instead of the core's own (10.2 of `ev6`, 8.06 of `io`), above 0, at
-        most 1e+06.
+        most 1000000.
     warmup: References of each core that only fill the caches, at least 0, default 0.
     """
 

@@ -43,7 +43,7 @@ class NocSimOutput:
         False.
     links: A row for each direction of each link, default False.
     packets: A row for each packet, in the order of arrival, at most so many; 0 for none, at least 0, at
-        most 1e+07, default 0.
+        most 10000000, default 0.
     """
 
     flows: bool | None = None
@@ -83,7 +83,7 @@ class NocSimReplies:
 
     classes: Whether replies have virtual channels of their own, default True.
     delay: Processing elements' cycles from a request's last flit until its reply is made, at least 0,
-        at most 1e+09, default 20.
+        at most 1000000000, default 20.
     flits: Length of a reply, at least 1, default 5.
     outstanding: Requests of a tile that may be unanswered at a time; 0 for any number, at least 0,
         default 0.
