@@ -218,8 +218,11 @@ fn accept(listener: &TcpListener, seen: &Mutex<Seen>, over: &AtomicBool) {
 fn receive(mut stream: TcpStream, seen: &Mutex<Seen>, over: &AtomicBool) {
     let ready = stream.set_nonblocking(false).is_ok()
         && stream.set_read_timeout(Some(Duration::from_millis(50))).is_ok();
+    if !ready {
+        return;
+    }
     let mut buffer = vec![0; CHUNK];
-    while ready {
+    loop {
         if take(&mut stream, &mut buffer[..HEADER], over).is_none() {
             return;
         }
