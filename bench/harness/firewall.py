@@ -140,7 +140,7 @@ def flowtable(context):
         contenders = lab.able()
         if contenders != CONTENDERS:
             raise Failure("this kernel has no flow table (nf_flow_table, nft_flow_offload)")
-        rows, summary, rates = streams(lab, contenders, *((1, 1) if context.quick else (12, 2)))
+        rows, summary, rates = streams(lab, contenders, *((1, 1) if context.quick else (6, 2)))
     context.record.result("flowtable", [["TCP through masquerade", "Gbit/s", "of the kernel's", "least", "most"], *rows], summary, rates)
 
 

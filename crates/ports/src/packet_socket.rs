@@ -93,6 +93,23 @@ impl PacketSocket {
         self.socket.as_raw_fd()
     }
 
+    /// Frames that came when the kernel's buffer for this socket was full, since the last call.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn missed(&self) -> io::Result<u32> {
+        // `struct tpacket_stats`: frames, and those of them that were dropped.
+        let mut seen = [0_u32; 2];
+        let mut len = size_of_val(&seen) as u32;
+        let (fd, level) = (self.socket.as_raw_fd(), libc::SOL_PACKET);
+        // SAFETY: `seen` has `len` bytes.
+        check(unsafe {
+            let out = (&raw mut seen).cast();
+            libc::getsockopt(fd, level, libc::PACKET_STATISTICS, out, &raw mut len)
+        })?;
+        Ok(seen[1])
+    }
+
     /// Frames that can be staged before the next [`PacketSocket::flush`].
     pub fn room(&self) -> usize {
         BATCH - self.staged.len()
