@@ -8,6 +8,8 @@ use ebb_graph::{Batch, Pool};
 use crate::Fence;
 
 /// One worker's access to one interface: its receive queues and its transmit queue.
+///
+/// What a port does not say for itself is that of one with no queue below it, so that nothing waits or is lost there.
 pub trait Port: Send {
     /// The interface's name.
     fn name(&self) -> &str;
@@ -24,7 +26,9 @@ pub trait Port: Send {
     ///
     /// # Errors
     /// When the interface is gone or down; the packets are counted in [`PortCounters`].
-    fn flush(&mut self) -> io::Result<()>;
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// To be called when all that was received so far has been sent on its way, or is nobody's any more: packets
     /// that come later may then take another way without overtaking any.
@@ -43,32 +47,46 @@ pub trait Port: Send {
     }
 
     /// Packets waiting to be received.
-    fn queue_len(&self) -> u32;
+    fn queue_len(&self) -> u32 {
+        0
+    }
 
     /// Marks what waits now, in each queue by itself.
-    fn mark(&mut self);
+    fn mark(&mut self) {}
 
     /// Packets that waited at the last [`Port::mark`] and have not been received since. Later
     /// ones don't count, not even those of another queue that are received before.
-    fn marked(&self) -> u32;
+    fn marked(&self) -> u32 {
+        0
+    }
 
     /// Packets queued for transmission that the other side has not consumed yet; none while the
     /// interface is down, where nobody consumes.
-    fn transmit_pending(&self) -> u32;
+    fn transmit_pending(&self) -> u32 {
+        0
+    }
 
     /// Appends the descriptors one of which is readable while packets wait, for sleeping; none where
     /// there is nothing to wait for (captures).
-    fn wait_fds(&self, fds: &mut Vec<RawFd>);
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        let _ = fds;
+    }
 
     /// To be called before sleeping on [`Port::wait_fds`]: whether it is safe to sleep, that is no
     /// packet arrived meanwhile and the other side will wake us.
-    fn prepare_wait(&mut self) -> bool;
+    fn prepare_wait(&mut self) -> bool {
+        true
+    }
 
     /// Losses that happened below the port.
-    fn counters(&self) -> PortCounters;
+    fn counters(&self) -> PortCounters {
+        PortCounters::default()
+    }
 
     /// Takes every frame the port still holds back into `pool`, as far as the other side lets go.
-    fn close(&mut self, pool: &mut Pool);
+    fn close(&mut self, pool: &mut Pool) {
+        let _ = pool;
+    }
 }
 
 /// What happened below a port, since it was opened.

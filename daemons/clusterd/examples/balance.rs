@@ -4,11 +4,10 @@
 //! take from each other does. Rounds of one and of more workers take turns. Prints a table and a JSON line; `--workers N`
 //! (2) and `--rounds N` (7).
 
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
-use std::{io, thread};
 
 use anyhow::{Context as _, Result, ensure};
 use ebb_cluster::{ClusterPlan, Entry, Power};
@@ -18,7 +17,7 @@ use ebb_clusterd::balancer::{
 use ebb_graph::{Batch, Pool, Reserve, prefetch};
 use ebb_host::clock::{monotonic, thread_cpu};
 use ebb_host::process;
-use ebb_ports::{Port, PortCounters};
+use ebb_ports::Port;
 use ebb_units::Time;
 use ebb_wire::Template;
 
@@ -91,28 +90,6 @@ impl Port for Card {
         pool.put_batch(batch);
         count
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-    fn queue_len(&self) -> u32 {
-        0
-    }
-    fn mark(&mut self) {}
-    fn marked(&self) -> u32 {
-        0
-    }
-    fn transmit_pending(&self) -> u32 {
-        0
-    }
-    fn wait_fds(&self, _fds: &mut Vec<RawFd>) {}
-    fn prepare_wait(&mut self) -> bool {
-        true
-    }
-    fn counters(&self) -> PortCounters {
-        PortCounters::default()
-    }
-    fn close(&mut self, _pool: &mut Pool) {}
 }
 
 /// Packets of so many flows that come to the cluster, or from its back-ends.

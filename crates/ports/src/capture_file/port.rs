@@ -1,8 +1,5 @@
 //! A port on capture files.
 
-use std::io;
-use std::os::fd::RawFd;
-
 use ebb_graph::{Batch, FRAME_LEN, HEADROOM, Pool};
 use ebb_units::Time;
 
@@ -119,6 +116,7 @@ impl CapturePort {
     }
 }
 
+/// A capture waits for its reader: nothing in it is ever marked, or handed over.
 impl Port for CapturePort {
     fn name(&self) -> &str {
         &self.name
@@ -158,26 +156,9 @@ impl Port for CapturePort {
         count
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn queue_len(&self) -> u32 {
         u32::from(self.next.is_some())
     }
-
-    /// A capture waits for its reader: nothing in it is handed over.
-    fn mark(&mut self) {}
-
-    fn marked(&self) -> u32 {
-        0
-    }
-
-    fn transmit_pending(&self) -> u32 {
-        0
-    }
-
-    fn wait_fds(&self, _: &mut Vec<RawFd>) {}
 
     fn prepare_wait(&mut self) -> bool {
         self.next.is_none()

@@ -1,6 +1,5 @@
 //! One worker's end of a link in memory.
 
-use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -102,10 +101,6 @@ impl Port for MemoryPort {
             return count;
         }
         0
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 
     fn queue_len(&self) -> u32 {
