@@ -27,7 +27,7 @@ const NOT_RUN: [(&str, &str); 34] = [
     ("router check -c", "the reader's own configuration"),
     ("router run", "needs network cards and root"),
     ("router top", "needs a running router"),
-    ("router upgrade", "needs a running router; tests in cli/tests/live/upgrade.rs"),
+    ("router upgrade", "needs a running router; tests in cli/tests/live/alone/upgrade.rs"),
     ("demo", "needs root, for half a minute; tests in command.rs"),
     ("cluster bench", "minutes, on an idle machine; root"),
     ("bench switch", "a measurement on two idle CPUs; bench_small.rs runs it small"),

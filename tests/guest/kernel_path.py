@@ -119,7 +119,7 @@ def start(guest, configuration=CONFIGURATION, way=(7, 8)):
     """Starts the router and waits until it has judged the kernel's policy."""
     guest.check(f"cat > /run/router.toml <<'END'\n{configuration}\nEND")
     guest.check("EBB_LOG=debug ebb router run -c /run/router.toml > /run/router.log 2>&1 & echo $! > /run/router.pid")
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while guest.run("ebb router show --json", 60)[0] != 0:
         if guest.run("kill -0 $(cat /run/router.pid)")[0] or time.monotonic() > end:
             raise Failure(f"the router does not start: {log(guest)}")

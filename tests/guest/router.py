@@ -113,7 +113,7 @@ def start(guest, workers):
     guest.check(
         "EBB_LOG=debug ebb router run -c /run/router.toml > /run/router.log 2>&1 & echo $! > /run/router.pid"
     )
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while guest.run("ebb router show --json", 60)[0] != 0:
         alive = guest.run("kill -0 $(cat /run/router.pid)")[0] == 0
         if not alive or time.monotonic() > end:

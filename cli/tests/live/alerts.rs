@@ -14,11 +14,11 @@ use ebb_host::signals::{self, Signal};
 use ebb_lab::Program;
 use serde_json::Value;
 
-use crate::live::daemons::Daemons;
-use crate::live::debugger::stop_thread;
-use crate::live::lab::{Lab, Wiring, run, skip};
-use crate::live::router::{Router, Setup, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::daemons::Daemons;
+use crate::common::debugger::stop_thread;
+use crate::common::lab::{Lab, Wiring, run, skip};
+use crate::common::router::{Router, Setup, until};
+use crate::common::traffic::{Traffic, way};
 
 /// How long an alert may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

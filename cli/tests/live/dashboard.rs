@@ -11,10 +11,10 @@ use ebb_lab::test::{skip, until};
 use ebb_service::client;
 use serde_json::{Value, json};
 
-use super::live::daemons::Daemons;
-use super::live::lab::{Lab, Wiring, run};
-use super::live::router::{PATIENCE, Setup, binary};
-use super::live::traffic::{Traffic, way};
+use crate::common::daemons::Daemons;
+use crate::common::lab::{Lab, Wiring, run};
+use crate::common::router::{PATIENCE, Setup, binary};
+use crate::common::traffic::{Traffic, way};
 
 /// Debian's, for which selenium is a package.
 const PYTHON: &str = "/usr/bin/python3";

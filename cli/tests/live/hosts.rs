@@ -9,8 +9,8 @@ use std::time::Duration;
 use ebb_routerd::status::{Port, Status, WorkerState};
 use serde_json::Value;
 
-use crate::live::lab::{Lab, Wiring, must, run, skip, within};
-use crate::live::router::{Router, Setup, until};
+use crate::common::lab::{Lab, Wiring, must, run, skip, within};
+use crate::common::router::{Router, Setup, until};
 
 /// How long a program may take before it is ended.
 const SECONDS_MAX: &str = "60";

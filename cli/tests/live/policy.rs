@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use ebb_host::signals::Signal;
 use ebb_routerd::status::PolicyEffect;
 
-use crate::live::lab::{Lab, Wiring, run, skip};
-use crate::live::router::{PATIENCE, Router, Setup, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::lab::{Lab, Wiring, run, skip};
+use crate::common::router::{PATIENCE, Router, Setup, until};
+use crate::common::traffic::{Traffic, way};
 
 /// Packets that may still arrive in a moment in which 300 are sent.
 const SILENCE: u64 = 5;

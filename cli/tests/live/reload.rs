@@ -5,10 +5,10 @@ use std::net::TcpListener;
 
 use serde_json::json;
 
-use crate::live::imitation::Imitation;
-use crate::live::lab::{Lab, Wiring};
-use crate::live::router::{PATIENCE, Setup, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::imitation::Imitation;
+use crate::common::lab::{Lab, Wiring};
+use crate::common::router::{PATIENCE, Setup, until};
+use crate::common::traffic::{Traffic, way};
 
 #[test]
 fn everything_that_a_reload_names_holds_afterwards() {
@@ -91,7 +91,7 @@ fn a_reload_that_fails_leaves_everything_as_it_was() {
     let sysfs = Imitation::new(&lab.directory);
     let setup = Setup { ports: vec![0, 1], governor: sysfs.governor(), ..Setup::of(&lab) };
     let mut router = setup.start(&lab);
-    let config = |router: &mut crate::live::router::Router| {
+    let config = |router: &mut crate::common::router::Router| {
         let asked = router.request(&json!({ "get": "config" }));
         asked.expect("a configuration")["config"].clone()
     };

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use crate::live::lab::{Lab, Wiring, run, skip, within};
-use crate::live::router::{PATIENCE, Setup, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::lab::{Lab, Wiring, run, skip, within};
+use crate::common::router::{PATIENCE, Setup, until};
+use crate::common::traffic::{Traffic, way};
 
 /// BIRD in one namespace. Dropping it ends it.
 struct Bird {

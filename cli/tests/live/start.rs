@@ -4,10 +4,10 @@ use std::fs;
 
 use ebb_host::signals::Signal;
 
-use crate::live::imitation::Imitation;
-use crate::live::lab::{Lab, Wiring, host_mac};
-use crate::live::router::{PATIENCE, Router, Setup, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::imitation::Imitation;
+use crate::common::lab::{Lab, Wiring, host_mac};
+use crate::common::router::{PATIENCE, Router, Setup, until};
+use crate::common::traffic::{Traffic, way};
 
 fn assert_says(log: &str, words: &[&str]) {
     for word in words {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use ebb_telemetry::Snapshot;
 use serde_json::{Value, json};
 
-use crate::live::lab::{Lab, Wiring, must, router_mac, run, skip};
-use crate::live::router::{PATIENCE, Router, Setup, binary, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::lab::{Lab, Wiring, must, router_mac, run, skip};
+use crate::common::router::{PATIENCE, Router, Setup, binary, until};
+use crate::common::traffic::{Traffic, way};
 
 fn list(router: &mut Router, request: Value, name: &str) -> Vec<Value> {
     let answer = router.request(&request).expect("an answer");

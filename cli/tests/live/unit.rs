@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::live::debugger::stop_thread;
-use crate::live::imitation::Imitation;
-use crate::live::lab::{Lab, Wiring, must, run, skip, within};
+use crate::common::debugger::stop_thread;
+use crate::common::imitation::Imitation;
+use crate::common::lab::{Lab, Wiring, must, run, skip, within};
 use ebb_host::process;
 use ebb_lab::Program;
 
-use crate::live::router::{PATIENCE, Router, Setup, binary, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::router::{PATIENCE, Router, Setup, binary, until};
+use crate::common::traffic::{Traffic, way};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

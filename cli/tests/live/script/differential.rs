@@ -15,7 +15,7 @@ fn the_router_and_the_kernel_forward_alike() {
 #[test]
 fn on_the_kernel_path_as_well() {
     let arguments = ["--frames", "2000", "--seed", "2"];
-    holds(script::run_with(&[crate::KERNEL_PATH], "differential", &arguments, PATIENCE));
+    holds(script::run_with(&[script::KERNEL_PATH], "differential", &arguments, PATIENCE));
 }
 
 #[test]

@@ -12,9 +12,9 @@ use ebb_host::process;
 use ipnet::IpNet;
 use serde_json::json;
 
-use crate::live::lab::{Lab, Wiring, skip};
-use crate::live::router::{Router, Setup, until};
-use crate::live::traffic::{Traffic, Way, way};
+use crate::common::lab::{Lab, Wiring, skip};
+use crate::common::router::{Router, Setup, until};
+use crate::common::traffic::{Traffic, Way, way};
 
 const CHANGES_PER_SECOND: u32 = 10_000;
 const FLAPPING: u32 = 256;

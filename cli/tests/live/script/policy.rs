@@ -14,7 +14,7 @@ fn a_change_of_policy_does_what_it_does_to_the_kernel() {
 
 #[test]
 fn on_the_kernel_path_as_well() {
-    holds(script::run_with(&[crate::KERNEL_PATH], "policy", &[], PATIENCE));
+    holds(script::run_with(&[script::KERNEL_PATH], "policy", &[], PATIENCE));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn what_can_be_set_holds_as_in_the_kernel() {
     };
     println!("{}", text.lines().last().expect("a last line"));
     // What the program is not told; all of it takes two minutes more.
-    script::run_with(&[crate::KERNEL_PATH], "settings", &["--only", "mtu"], PATIENCE);
+    script::run_with(&[script::KERNEL_PATH], "settings", &["--only", "mtu"], PATIENCE);
 }
 
 /// `EBB_DAY` says how many times as long it takes.

@@ -1,5 +1,4 @@
-//! The traffic goes on without what is stopped, drained or killed: of a router, and of a cluster. A loss is a failure here, so that
-//! nothing else runs beside.
+//! The traffic goes on without what is stopped, drained or killed: of a router, and of a cluster.
 
 use crate::script;
 

@@ -9,9 +9,9 @@ use ebb_routerd::status::{Status, WorkerState};
 use ebb_traffic::{Flow, FrameTemplate, Protocol};
 use serde_json::json;
 
-use crate::live::lab::{Lab, Wiring, host_mac, must, router_mac, run, skip, within};
-use crate::live::router::{PATIENCE, Router, Setup, binary, until};
-use crate::live::traffic::{Traffic, Way, way};
+use crate::common::lab::{Lab, Wiring, host_mac, must, router_mac, run, skip, within};
+use crate::common::router::{PATIENCE, Router, Setup, binary, until};
+use crate::common::traffic::{Traffic, Way, way};
 
 /// Packets that may still arrive in a moment in which 300 are sent.
 const SILENCE: u64 = 5;

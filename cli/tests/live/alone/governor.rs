@@ -6,10 +6,10 @@ use ebb_host::process;
 use ebb_host::signals::Signal;
 use serde_json::json;
 
-use crate::live::imitation::Imitation;
-use crate::live::lab::{Lab, Wiring, skip};
-use crate::live::router::{PATIENCE, Router, Setup, until};
-use crate::live::traffic::{Traffic, Way, way};
+use crate::common::imitation::Imitation;
+use crate::common::lab::{Lab, Wiring, skip};
+use crate::common::router::{PATIENCE, Router, Setup, until};
+use crate::common::traffic::{Traffic, Way, way};
 
 const SILENCE: Duration = Duration::from_secs(10);
 

@@ -18,11 +18,8 @@ use ebb_tord::seal::{Keys, Sealer};
 use ebb_tord::sync::{self, Announced, Frame, Heard};
 use serde_json::Value;
 
-#[path = "circuit/jumbo.rs"]
 mod jumbo;
-#[path = "circuit/router.rs"]
 mod router;
-#[path = "circuit/windows.rs"]
 mod windows;
 
 const EBB: &str = env!("CARGO_BIN_EXE_ebb");

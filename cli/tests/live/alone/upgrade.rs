@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::json;
 
-use crate::live::imitation::Imitation;
-use crate::live::lab::{Lab, Wiring, must};
-use crate::live::router::{PATIENCE, Router, Setup, binary, until};
-use crate::live::traffic::{Traffic, Way, way};
+use crate::common::imitation::Imitation;
+use crate::common::lab::{Lab, Wiring, must};
+use crate::common::router::{PATIENCE, Router, Setup, binary, until};
+use crate::common::traffic::{Traffic, Way, way};
 
 const METRICS: &str = "127.0.0.1:9471";
 

@@ -19,9 +19,9 @@ use ebb_routerd::shared::WorkerShared;
 use ebb_traffic::{Flow, FrameTemplate, Protocol, Start, Summary, Tracker, read_probe};
 use ebb_units::Time;
 
-use crate::live::lab::{Lab, Wiring, host_mac, router_mac, within};
-use crate::live::router::{PATIENCE, STARTED, until};
-use crate::live::traffic::{Traffic, Way, way};
+use crate::common::lab::{Lab, Wiring, host_mac, router_mac, within};
+use crate::common::router::{PATIENCE, STARTED, until};
+use crate::common::traffic::{Traffic, Way, way};
 
 const WORKERS: u16 = 2;
 const FLOWS: u8 = 64;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ebb_host::namespace::Namespace;
 pub use ebb_lab::test::{ip, must, skip, within};
@@ -37,11 +37,30 @@ pub struct Lab {
     pub directory: PathBuf,
     _spaces: Vec<Namespace>,
     _lab: ebb_lab::Lab,
-    _alone: MutexGuard<'static, ()>,
+    _use: Use,
 }
 
-/// CPU times and losses are measured: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Where CPU times and losses are measured (tests in [`crate::alone`]) there is no other laboratory.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// How a test holds the machine.
+enum Use {
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Together { _guard: RwLockReadGuard<'static, ()> },
+}
+
+impl Use {
+    /// As the test's name, which is its thread's, has it.
+    fn of_this_test() -> Use {
+        let thread = std::thread::current();
+        match thread.name().is_some_and(|name| name.starts_with("alone::")) {
+            true => Use::Alone { _guard: MACHINE.write().unwrap_or_else(PoisonError::into_inner) },
+            false => {
+                Use::Together { _guard: MACHINE.read().unwrap_or_else(PoisonError::into_inner) }
+            }
+        }
+    }
+}
 
 /// Runs a program and returns what came of it.
 pub fn run(program: &str, arguments: &[&str]) -> Output {
@@ -66,7 +85,7 @@ fn mac_text(mac: [u8; 6]) -> String {
 impl Lab {
     /// Builds it; `None` with the reason printed where that is not permitted.
     pub fn build(wiring: Wiring) -> Option<Lab> {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let machine = Use::of_this_test();
         let lab = ebb_lab::test::lab("ebb-faults")?;
         let roles: Vec<String> = match wiring.apart {
             true => (0..wiring.ports).map(|port| format!("h{port}")).collect(),
@@ -81,7 +100,7 @@ impl Lab {
             directory: lab.directory().to_owned(),
             _spaces: spaces,
             _lab: lab,
-            _alone: alone,
+            _use: machine,
         };
         for namespace in [&lab.router].into_iter().chain(&lab.hosts) {
             let ipv6 = u8::from(!wiring.ipv6);

@@ -1,4 +1,12 @@
-//! Runs the programs of `tests/conformance` with a bound on their time, and cleans up after them.
+//! Tests that are programs below `tests`, the most of them `tests/conformance`, which compare with somebody else, the kernel
+//! above all: each with a bound on its time, and cleaned up after.
+
+mod bench_small;
+mod conformance;
+mod differential;
+mod mutated;
+mod outlives;
+mod policy;
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -8,6 +16,8 @@ use std::time::Duration;
 
 use ebb_lab::test::until;
 
+/// What makes the routers of a script forward in the kernel (docs/paths.md).
+const KERNEL_PATH: (&str, &str) = ("EBB_PATH", "kernel");
 /// The exit status of a program that cannot run here.
 const SKIPPED: i32 = 77;
 

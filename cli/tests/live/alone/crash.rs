@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use ebb_host::signals::Signal;
 
-use crate::live::debugger::stop_thread;
-use crate::live::lab::{Lab, Wiring};
-use crate::live::router::{PATIENCE, Router, Setup, until};
-use crate::live::traffic::{Books, Traffic, way};
+use crate::common::debugger::stop_thread;
+use crate::common::lab::{Lab, Wiring};
+use crate::common::router::{PATIENCE, Router, Setup, until};
+use crate::common::traffic::{Books, Traffic, way};
 
 const RATE_PPS: u64 = 5000;
 

@@ -5,9 +5,9 @@ use ebb_host::signals::Signal;
 use ebb_traffic::Summary;
 use serde_json::json;
 
-use crate::live::lab::{Lab, Wiring};
-use crate::live::router::{PATIENCE, Router, Setup, until};
-use crate::live::traffic::{Traffic, way};
+use crate::common::lab::{Lab, Wiring};
+use crate::common::router::{PATIENCE, Router, Setup, until};
+use crate::common::traffic::{Traffic, way};
 
 fn wait_for_arrivals(traffic: &Traffic, port: usize, count: u64, router: &Router) {
     let wanted = traffic.arrived_at(port) + count;

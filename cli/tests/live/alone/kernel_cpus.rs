@@ -5,9 +5,9 @@ use std::time::Duration;
 use ebb_host::signals::Signal;
 use ebb_routerd::status::{Status, WorkerState};
 
-use crate::live::lab::{Lab, Wiring, run, skip};
-use crate::live::router::{PATIENCE, Router, Setup, until};
-use crate::live::traffic::{Traffic, Way, way};
+use crate::common::lab::{Lab, Wiring, run, skip};
+use crate::common::router::{PATIENCE, Router, Setup, until};
+use crate::common::traffic::{Traffic, Way, way};
 
 const FLOWS: u8 = 64;
 /// More than one CPU sends and forwards, whatever it is.
