@@ -275,3 +275,35 @@ fn duties_pass_from_one_journal_to_the_next() {
     assert_eq!(next.finish().len(), 1);
     assert_eq!(value(), untouched);
 }
+
+/// The duties are one process's at a time: the former's while its file exists, the heir's from then on.
+#[test]
+fn an_heir_that_dies_too_early_undoes_nothing_of_the_former() {
+    let imitation = Imitation::new("heirs");
+    let sysfs = ebb_host::Sysfs::new(&imitation.root);
+    let value = || imitation.get("sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us");
+    let other = imitation.root.join("other");
+    fs::write(&other, "found").unwrap();
+    let former = Journal::open(imitation.root.join("former")).unwrap();
+    IdleDepth::open(&sysfs, 1, &former).unwrap().set(WakeLatency::None).unwrap();
+    let changed = value();
+    let heir = |name: &str| {
+        let journal = Journal::open(imitation.root.join(name)).unwrap();
+        journal.inherit(former.path()).unwrap();
+        journal.record(Undo::Write { path: other.clone(), value: "found".to_owned() }).unwrap();
+        fs::write(&other, "changed by the heir").unwrap();
+        journal
+    };
+    let early = heir("early");
+    assert_eq!(early.finish().len(), 1, "its own change only");
+    assert_eq!((value(), fs::read_to_string(&other).unwrap()), (changed.clone(), "found".into()));
+    assert!(!early.path().exists() && former.path().exists());
+    let heir = heir("heir");
+    assert!(heir.accept(former.path()).unwrap());
+    assert!(!heir.accept(former.path()).unwrap(), "once");
+    former.bequeath().unwrap();
+    assert_eq!(former.finish().len(), 0);
+    assert_eq!(value(), changed);
+    assert_eq!(heir.finish().len(), 2);
+    assert_ne!(value(), changed);
+}

@@ -11,7 +11,11 @@
 //! ebb-journal  1  PID  START
 //! undo  ID  KIND  FIELDS...
 //! forget  ID
+//! heir  FILE
 //! ```
+//!
+//! What follows `heir` was written by the owner of that journal, whose duty it is as long as the file exists; an `heir`
+//! without a file ends it.
 //!
 //! A last line without its end was being written when the program died: the change that it
 //! announces was not made.
@@ -27,17 +31,21 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 
 pub use brake::Brake;
 pub use guard::Guard;
-use store::{Content, Store};
+use store::{Content, Entry, Store};
 pub use trust::directory as trusted_directory;
 pub use undo::Undo;
 
 /// Where journals are kept unless the configuration says otherwise.
 pub const DIRECTORY: &str = "/run/ebb";
+
+/// How long the guard of an heir waits until the duties are clear.
+const HEIR_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A recorded undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +130,7 @@ impl Journal {
     /// The value that a file had before it was first changed, and the entry that says so.
     pub(crate) fn original_of(&self, path: &Path) -> Option<(EntryId, String)> {
         let content = Content::read(&self.shared.path).ok()?;
-        content.undos.into_iter().find_map(|(id, undo)| match undo {
+        content.undos.into_iter().find_map(|Entry { id, undo, .. }| match undo {
             Undo::Write { path: changed, value } if changed == path => Some((EntryId(id), value)),
             _ => None,
         })
@@ -130,7 +138,8 @@ impl Journal {
 
     /// Takes over the duties in the journal of another process that is about to leave its changes
     /// to this one. Called again it adds those that came meanwhile. What both have recorded is put
-    /// back to where the other found it: the older entry is undone last.
+    /// back to where the other found it: the older entry is undone last. As long as the other's file exists the duties
+    /// are the other's: however this process ends, it undoes none of them.
     ///
     /// # Errors
     /// When the file can't be read, others could have written it, or this journal not be written.
@@ -139,22 +148,35 @@ impl Journal {
         let theirs = Content::read(file)?;
         let mut store = self.store();
         let own = Content::read(&self.shared.path)?;
-        for (_, undo) in theirs.undos {
-            if !own.undos.iter().any(|(_, known)| *known == undo) {
+        store.append_heir(Some(file))?;
+        for Entry { undo, .. } in theirs.undos {
+            if !own.undos.iter().any(|known| known.undo == undo) {
                 store.append_undo(&undo)?;
             }
         }
-        Ok(())
+        store.append_heir(None)
     }
 
     /// Leaves every change as it is, because another process has inherited the duties: the file is
-    /// removed, and nothing can be recorded any more.
+    /// removed, if the heir has not done so yet ([`Journal::accept`]), and nothing can be recorded any more.
     ///
     /// # Errors
     /// When the file can't be removed; then this process's guard will undo.
     pub fn bequeath(&self) -> io::Result<()> {
         self.store().closed = true;
-        fs::remove_file(&self.shared.path)
+        remove(&self.shared.path)
+    }
+
+    /// What was inherited from `file` is this process's duty from now on: the file is removed. False if it was gone
+    /// already: whoever had the duty has undone everything, or left it to this process.
+    ///
+    /// # Errors
+    /// When it can't be removed.
+    pub fn accept(&self, file: &Path) -> io::Result<bool> {
+        match lock(file) {
+            Some(_lock) => remove(file).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -203,6 +225,34 @@ impl Journal {
     }
 }
 
+/// Nobody else undoes what the journal in this file says, or removes it; none if that was done.
+fn lock(path: &Path) -> Option<Flock<File>> {
+    let lock = Flock::lock(File::open(path).ok()?, FlockArg::LockExclusive).ok()?;
+    (lock.metadata().ok()?.nlink() > 0).then_some(lock)
+}
+
+/// Removes a file that may be gone.
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The process whose journal this is has died. If it died just when it became an heir, the other is about to remove its
+/// file: that is waited for.
+fn await_other_heirs(path: &Path) {
+    const LOOKS: u32 = 100;
+    for _ in 0..LOOKS {
+        let content = Content::read(path).unwrap_or_default();
+        let open = |entry: &Entry| entry.heir_of.as_ref().is_some_and(|file| file.exists());
+        if !content.undos.iter().any(open) {
+            return;
+        }
+        std::thread::sleep(HEIR_PATIENCE / LOOKS);
+    }
+}
+
 fn pid_in_name(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix("knobs-")?.strip_suffix(".journal")?.parse().ok()
@@ -211,14 +261,13 @@ fn pid_in_name(path: &Path) -> Option<u32> {
 /// Undoes what a journal file says, and removes it. Logs nothing: the guard calls it, too. Two processes may try at once: a lock lets one
 /// of them go first, and the other finds the work done.
 fn undo_file(path: &Path) -> Vec<Undone> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
-    let Ok(lock) = Flock::lock(file, FlockArg::LockExclusive) else { return Vec::new() };
-    if lock.metadata().map_or(0, |data| data.nlink()) == 0 {
-        return Vec::new();
-    }
+    let Some(_lock) = lock(path) else { return Vec::new() };
     let Ok(content) = Content::read(path) else { return Vec::new() };
     let mut undone = Vec::new();
-    for (_, undo) in content.undos.into_iter().rev() {
+    for Entry { undo, heir_of, .. } in content.undos.into_iter().rev() {
+        if heir_of.is_some_and(|file| file.exists()) {
+            continue;
+        }
         let result = undo.perform();
         undone.push(Undone { undo, result });
     }

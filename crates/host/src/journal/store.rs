@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::undo::Undo;
+use super::undo::{Undo, escape, unescape};
 use crate::process;
 
 const MAGIC: &str = "ebb-journal\t1";
@@ -48,6 +48,12 @@ impl Store {
         self.append(&format!("forget\t{id}\n"))
     }
 
+    /// What is appended from now on is an inheritance from the owner of `file`, or nobody's.
+    pub fn append_heir(&mut self, file: Option<&Path>) -> io::Result<()> {
+        let file = file.map_or_else(String::new, |file| escape(&file.to_string_lossy()));
+        self.append(&format!("heir\t{file}\n"))
+    }
+
     fn append(&mut self, line: &str) -> io::Result<()> {
         if self.closed {
             return Err(io::Error::other("the journal is closed"));
@@ -64,11 +70,21 @@ impl Store {
     }
 }
 
+/// One undo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub id: u64,
+    pub undo: Undo,
+    /// The journal from which it was inherited.
+    pub heir_of: Option<PathBuf>,
+}
+
 /// The reading side: what is still to be undone, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     owner: Option<(u32, u64)>,
-    pub undos: Vec<(u64, Undo)>,
+    pub undos: Vec<Entry>,
+    heir_of: Option<PathBuf>,
 }
 
 impl Content {
@@ -94,10 +110,16 @@ impl Content {
             self.owner = Some((pid.parse().ok()?, start.parse().ok()?));
         } else if let Some(entry) = line.strip_prefix("undo\t") {
             let (id, undo) = entry.split_once('\t')?;
-            self.undos.push((id.parse().ok()?, Undo::decode(undo)?));
+            let (id, undo, heir_of) = (id.parse().ok()?, Undo::decode(undo)?, self.heir_of.clone());
+            self.undos.push(Entry { id, undo, heir_of });
+        } else if let Some(file) = line.strip_prefix("heir\t") {
+            self.heir_of = match file {
+                "" => None,
+                file => Some(unescape(file)?.into()),
+            };
         } else {
             let id: u64 = line.strip_prefix("forget\t")?.parse().ok()?;
-            self.undos.retain(|(other, _)| *other != id);
+            self.undos.retain(|entry| entry.id != id);
         }
         Some(())
     }
@@ -124,7 +146,7 @@ mod tests {
     fn forgotten_entries_and_a_torn_line_do_not_count() {
         let torn = format!("{TEXT}undo\t4\twrite\t/sys/b\t1");
         let content = Content::parse(&torn);
-        let ids: Vec<u64> = content.undos.iter().map(|(id, _)| *id).collect();
+        let ids: Vec<u64> = content.undos.iter().map(|entry| entry.id).collect();
         assert_eq!(ids, [2, 3]);
         assert!(!content.owner_is_alive());
     }

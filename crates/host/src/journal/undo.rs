@@ -179,11 +179,11 @@ fn numbers(text: &str) -> Option<Vec<u32>> {
 }
 
 /// Keeps values on one line and free of the separator.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('%', "%25").replace('\n', "%0A").replace('\t', "%09").replace('\r', "%0D")
 }
 
-fn unescape(text: &str) -> Option<String> {
+pub(super) fn unescape(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut result = parts.next()?.to_owned();
     for part in parts {
