@@ -20,13 +20,18 @@
 //!
 //! Both share frames and rings, which is why nothing is lost, and a packet that waits in a ring is
 //! sent before any that comes later, which keeps order. Until `taken` the running router goes on if
-//! anything fails; it keeps its ports open that long, whatever becomes of their links.
+//! anything fails; it keeps its ports open that long, whatever becomes of their links. Which step follows
+//! which is decided by `steps`, and tried by `schedules` with programs that die, stop or talk nonsense.
 
 mod predecessor;
+#[cfg(test)]
+mod schedules;
+mod steps;
 mod successor;
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_control::OperatingPoint;
@@ -39,6 +44,7 @@ use super::interfaces::LiveInterface;
 use crate::config;
 use crate::router::Stopped;
 pub(super) use predecessor::Predecessor;
+use steps::{Heard, Name};
 pub(super) use successor::Successor;
 
 /// What both programs must agree on; a number that the new one does not know is declined. From 2 on
@@ -52,8 +58,6 @@ fn understands(protocol: u32) -> bool {
 /// How readily the new program gives way to the running workers until it is prepared, where it
 /// has no other CPU than theirs.
 pub(super) const NICENESS: i32 = 10;
-/// How long either side waits for the other's next word once both are prepared.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the two say to each other.
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,6 +70,20 @@ enum Word {
     Take,
     Taken,
     Failed { reason: String },
+}
+
+impl Word {
+    fn name(&self) -> Name {
+        match self {
+            Word::Offer(_) => Name::Offer,
+            Word::Ready { .. } => Name::Ready,
+            Word::Replace(_) => Name::Replace,
+            Word::Replaced => Name::Replaced,
+            Word::Take => Name::Take,
+            Word::Taken => Name::Taken,
+            Word::Failed { .. } => Name::Failed,
+        }
+    }
 }
 
 /// What there is to take over. Descriptors: packet memory, status socket, metrics' endpoint (as far
@@ -200,14 +218,27 @@ fn say(courier: &mut Courier, word: &Word) -> Result<()> {
     courier.send(&text, Vec::new()).context("the other program has ended")
 }
 
-/// The next word; one of failure is an error.
-fn hear(courier: &mut Courier) -> Result<Word> {
-    let (text, _) = courier.receive(PATIENCE).context("the other program does not answer")?;
-    let word = serde_json::from_str(&text)
-        .context("the other program sent a message that is not understood")?;
-    match word {
-        Word::Failed { reason } => anyhow::bail!("{reason}"),
-        word => Ok(word),
+/// What was heard, with the word itself or what is wrong.
+type Spoken = (Heard, Result<Word>);
+
+fn spoken(received: io::Result<(String, Vec<OwnedFd>)>) -> Spoken {
+    let text = match received {
+        Ok((text, _)) => text,
+        Err(error) => {
+            let late = error.kind() == io::ErrorKind::WouldBlock;
+            let heard = if late { Heard::Nothing } else { Heard::Gone };
+            return (heard, Err(error).context("the other program does not answer"));
+        }
+    };
+    match serde_json::from_str(&text) {
+        Ok(Word::Failed { reason }) => {
+            (Heard::Said(Name::Failed), Err(anyhow::anyhow!("{reason}")))
+        }
+        Ok(word) => (Heard::Said(word.name()), Ok(word)),
+        Err(error) => (
+            Heard::Noise,
+            Err(error).context("the other program sent a message that is not understood"),
+        ),
     }
 }
 

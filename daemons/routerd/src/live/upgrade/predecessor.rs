@@ -11,9 +11,10 @@ use ebb_host::Courier;
 use ebb_host::clock::monotonic;
 use ebb_ports::afxdp::{Handoff, Inheritance, Umem, find_modules};
 use ebb_service::Doors;
-use tracing::info;
+use tracing::{info, warn};
 
-use super::{Offer, OfferedPort, Word, hear, say, understands};
+use super::steps::{PATIENCE, Take, Taking};
+use super::{Offer, OfferedPort, Word, say, spoken, understands};
 use crate::config::Config;
 use crate::live::Live;
 use crate::live::interfaces::Interfaces;
@@ -32,6 +33,7 @@ pub(in crate::live) struct Predecessor {
     doors: Doors,
     ports: Vec<(OfferedPort, Vec<OwnedFd>)>,
     frames: Option<Inheritance>,
+    steps: Taking,
     taken: bool,
 }
 
@@ -67,6 +69,7 @@ impl Predecessor {
             doors,
             ports,
             frames: None,
+            steps: Taking::Ready,
             taken: false,
         };
         if declined {
@@ -89,6 +92,15 @@ impl Predecessor {
             self.decline(&anyhow::anyhow!("{error}"));
         }
         Ok(config?)
+    }
+
+    /// The next word, with which it goes on as `wanted`.
+    fn hear(&mut self, wanted: Take) -> Result<Word> {
+        let (heard, word) = spoken(self.courier.receive(PATIENCE));
+        let act = self.steps.heard(heard);
+        let word = word?;
+        anyhow::ensure!(act == wanted, "the running router sent an unexpected message");
+        Ok(word)
     }
 
     /// Tells the running router to go on.
@@ -162,7 +174,7 @@ impl Live {
     pub(in crate::live) fn inherit(&mut self, from: &mut Predecessor) -> Result<Doors> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         say(&mut from.courier, &Word::Ready { version })?;
-        let Word::Replace(replace) = hear(&mut from.courier)? else {
+        let Word::Replace(replace) = from.hear(Take::Replace)? else {
             anyhow::bail!("the running router did not report its state")
         };
         let stopped = Stopped::try_from(replace)?;
@@ -183,9 +195,7 @@ impl Live {
             })?;
         }
         say(&mut from.courier, &Word::Replaced)?;
-        let Word::Take = hear(&mut from.courier)? else {
-            anyhow::bail!("the running router did not stop")
-        };
+        from.hear(Take::Accept)?;
         let begun = monotonic();
         if let Some(tunnels) = &self.tunnels {
             tunnels.renew().context("cannot write down which numbers tunnels use")?;
@@ -196,6 +206,12 @@ impl Live {
         say(&mut from.courier, &Word::Taken)?;
         from.taken = true;
         self.backend.router.resume(&stopped, policy)?;
+        match self.journal.accept(&from.offer.journal) {
+            Ok(true) => {}
+            // The other one died at once, and its guard put everything back.
+            Ok(false) => _ = self.exchange_knobs(&self.config),
+            Err(error) => warn!(%error, code = "EBB-R061", "cannot hand over the journal"),
+        }
         let (pid, micros) = (from.offer.pid, monotonic().since(begun).as_micros() as u64);
         info!(pid, free, micros, cores = stopped.point.cores, code = "EBB-R059", "took over");
         let (cpus, governor) = (self.backend.router.cpus(), &self.config.governor);

@@ -16,12 +16,11 @@ use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::{Offer, OfferedPort, PROTOCOL, Replace, Word, hear, say};
+use super::steps::{Leave, Leaving, PATIENCE};
+use super::{Offer, OfferedPort, PROTOCOL, Replace, Spoken, Word, say, spoken};
 use crate::live::Live;
 use crate::tunnel_state::Keeper;
 
-/// How long the new program may prepare itself: a full table takes seconds beside busy workers.
-const PREPARES: Duration = Duration::from_secs(50);
 /// How long a client may take to hear the answer, and the kernel's packets to be handed to it.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
@@ -31,6 +30,7 @@ pub(in crate::live) struct Successor {
     courier: Courier,
     answer: SyncSender<Result<Value, String>>,
     begun: Time,
+    steps: Leaving,
 }
 
 impl Successor {
@@ -43,6 +43,28 @@ impl Successor {
     fn kill(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
+    }
+
+    /// The word that is waited for, which leads to the next step.
+    ///
+    /// # Errors
+    /// When the other is late, has ended or said anything else: this program goes on as before.
+    fn hear(&mut self, patience: Duration) -> Result<Word> {
+        let mut trouble = None;
+        let (mut heard, mut word): Spoken = spoken(self.courier.receive(patience));
+        loop {
+            match self.steps.heard(heard) {
+                Leave::Stay => {
+                    let other = word.err().unwrap_or_else(out_of_turn);
+                    return Err(trouble.unwrap_or(other));
+                }
+                Leave::Listen => {
+                    trouble = trouble.or(Some(word.err().unwrap_or_else(out_of_turn)));
+                    (heard, word) = spoken(self.courier.last_words());
+                }
+                Leave::Replace | Leave::Take | Leave::End => return word,
+            }
+        }
     }
 
     fn has_spoken(&self) -> bool {
@@ -86,7 +108,13 @@ impl Live {
         info!(program = %program.display(), pid = child.id(), code = "EBB-R060", "started the program that takes over");
         let text = serde_json::to_string(&Word::Offer(Box::new(offer)))?;
         let sent = courier.send(&text, descriptors);
-        self.upgrade = Some(Successor { child, courier, answer, begun: monotonic() });
+        self.upgrade = Some(Successor {
+            child,
+            courier,
+            answer,
+            begun: monotonic(),
+            steps: Leaving::Prepares,
+        });
         // Whoever shares the sockets by now has to end before they may be closed.
         sent.context("the new program has ended").or_else(|error| {
             self.fail(&error);
@@ -132,18 +160,21 @@ impl Live {
     /// Answers what the new program has said; ends this process once it has taken over.
     pub(in crate::live) fn converse_with_successor(&mut self) {
         let Some(successor) = &mut self.upgrade else { return };
+        let patience = successor.steps.patience();
         if !successor.has_spoken() {
-            if monotonic().since(successor.begun) > PREPARES {
+            if monotonic().since(successor.begun) > patience {
                 self.fail(&anyhow::anyhow!("the new program was not ready in time"));
             }
             return;
         }
-        match hear(&mut successor.courier) {
-            Ok(Word::Ready { version }) => match self.leave() {
-                Ok(silence) => self.end(&version, silence),
-                Err(error) => self.fail(&error),
-            },
-            Ok(_) => self.fail(&out_of_turn()),
+        let mut version = String::new();
+        let said = successor.hear(PATIENCE).map(|word| {
+            if let Word::Ready { version: told } = word {
+                version = told;
+            }
+        });
+        match said.and_then(|()| self.leave()) {
+            Ok(silence) => self.end(&version, silence),
             Err(error) => self.fail(&error),
         }
     }
@@ -157,7 +188,7 @@ impl Live {
         let successor = self.upgrade.as_mut().expect("a program that is ready");
         let frozen = router.freeze();
         say(&mut successor.courier, &Word::Replace(Replace::from(&frozen.stopped())))?;
-        let Word::Replaced = hear(&mut successor.courier)? else { return Err(out_of_turn()) };
+        successor.hear(successor.steps.patience())?;
         let begun = monotonic();
         let held = frozen.hold();
         let held = held.map_err(|late| anyhow::anyhow!("workers {late:?} did not stop"))?;
@@ -167,11 +198,8 @@ impl Live {
         let taken = remembered
             .context("cannot write down what came in tunnels")
             .and_then(|()| say(&mut successor.courier, &Word::Take))
-            .and_then(|()| hear(&mut successor.courier))
-            .and_then(|word| match word {
-                Word::Taken => Ok(monotonic().since(begun)),
-                _ => Err(out_of_turn()),
-            });
+            .and_then(|()| successor.hear(successor.steps.patience()))
+            .map(|_| monotonic().since(begun));
         match &taken {
             // Locked for good: a governor that waits for the tables would have workers run again.
             Ok(_) => std::mem::forget(frozen),
@@ -186,10 +214,7 @@ impl Live {
 
     /// The new program has everything: what is left is to say so.
     fn end(&mut self, version: &str, silence: Duration) -> ! {
-        let Some(Successor { child, answer, .. }) = self.upgrade.take() else { unreachable!() };
-        if let Err(error) = self.journal.bequeath() {
-            warn!(%error, code = "EBB-R061", "cannot hand over the journal");
-        }
+        let Some(Successor { mut child, answer, .. }) = self.upgrade.take() else { unreachable!() };
         service::main_process(child.id());
         self.api.iter().for_each(|api| api.stop_accepting());
         let micros = silence.as_micros() as u64;
@@ -204,6 +229,15 @@ impl Live {
         _ = answer.send(Ok(outcome));
         self.injection.end();
         std::thread::sleep(LAST_WORDS);
+        // The new program has removed the file by now, or died.
+        match child.try_wait() {
+            Ok(Some(_)) => _ = self.journal.finish(),
+            _ => {
+                if let Err(error) = self.journal.bequeath() {
+                    warn!(%error, code = "EBB-R061", "cannot hand over the journal");
+                }
+            }
+        }
         // To give hundreds of megabytes back takes the kernel a while, on the CPUs of the new workers.
         process::withdraw(self.backend.router.cpus().iter().flatten().copied());
         // Nothing is closed and nothing undone: it is all in use.
