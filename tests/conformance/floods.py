@@ -1,5 +1,6 @@
 """What somebody on one link sends to hurt others, as fast as is said, and honest traffic beside it, with what becomes of it."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -21,12 +22,15 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
 import traffic
+from collector import Collector
 from lab import HOST4, HOST6, HOST_MAC, ROUTER4, ROUTER6, ROUTER_MAC
 from wire import Station, inside
 
 # Honest packets are told by this port and the mark before their number.
 PORT, MARK = 4242, b"HONEST"
 METRICS = 9464
+# The name of a router that is none of ours.
+KERNEL = "kernel"
 # The kernel's own defaults, which the other suites have switched off.
 LIMITS = ["net.ipv4.icmp_ratelimit=1000", "net.ipv4.icmp_msgs_per_sec=1000", "net.ipv4.icmp_msgs_burst=50",
           "net.ipv6.icmp.ratelimit=1000"]
@@ -263,9 +267,11 @@ def _only_honest(link):
 
 
 def furnish(lab, ebb):
-    """Starts the router with metrics, and tells of the lab where what has come to host b is counted."""
+    """Starts the router with metrics; the kernel alone where that is its name."""
     with inside(lab.router):
         subprocess.run(["sysctl", "-qw", *LIMITS], check=True, timeout=10)
+    if ebb == KERNEL:
+        return
     lab.start(ebb, router="workers = 1" if os.environ["EBB_PATH"] == "worker" else "",
               sections=f'[metrics]\nlisten = "127.0.0.1:{METRICS}"')
 
@@ -455,3 +461,21 @@ class Hosts:
                     return time.monotonic() - begun
             time.sleep(0.001)
         return None
+
+
+def exported(lab, ebb, flood):
+    """Packets of others beside a flood that stand in the records of flows, of those that were sent; each flood packet a flow of its own,
+    far more flows than are kept."""
+    file = f"{lab.directory}/flows"
+    lab.start(ebb, router='apps = ["ipfix"]\nworkers = 1', sections=f'[ipfix]\nfile = "{file}"\nflows = 4096')
+    honest = Honest(lab, "c", 500)
+    with flood or contextlib.nullcontext():
+        time.sleep(0.5)
+        lost, sent = honest.run(3)
+    honest.close()
+    lab.stop()
+    collector = Collector()
+    with open(file, "rb") as records:
+        collector.stream(records.read())
+    found = sum(record["packets"] for record in collector.flows if (record["source"], record["destination_port"]) == (HOST4["c"], PORT))
+    return found + lost, sent
