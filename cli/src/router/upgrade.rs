@@ -37,13 +37,17 @@ impl Upgrade {
         let program = self.program.map(whole).transpose()?;
         let answer =
             self.target.connect()?.request(&json!({ "upgrade": { "program": program } }))?;
+        let mut out = std::io::stdout().lock();
         writeln!(
-            std::io::stdout().lock(),
+            out,
             "process {} runs version {}; no worker received packets for {} us",
             answer["pid"],
             answer["version"].as_str().unwrap_or("unknown"),
             answer["silence_us"]
         )?;
+        if let Some(lost @ 1..) = answer["lost"].as_u64() {
+            writeln!(out, "{lost} packets that waited for a neighbour's address are lost")?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -11,10 +11,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::imitation::Imitation;
+use ebb_host::capability::{Capability, missing};
 use ebb_host::idle::{IdleDepth, WakeLatency};
 use ebb_host::journal::{Guard, Journal, Undo};
 use ebb_host::namespace::Namespace;
 use ebb_host::process::start_time;
+use ebb_host::pulse::Pulses;
 use ebb_host::signals::{Signal, Signals};
 
 const PART: &str = "EBB_HOST_TEST_PART";
@@ -306,4 +308,26 @@ fn an_heir_that_dies_too_early_undoes_nothing_of_the_former() {
     assert_eq!(value(), changed);
     assert_eq!(heir.finish().len(), 2);
     assert_ne!(value(), changed);
+}
+
+/// Who is to find a stopped thread in milliseconds does not wait behind those that keep the CPUs busy.
+#[test]
+fn a_guard_that_watches_goes_before_others() {
+    let imitation = Imitation::new("urgent");
+    let journal = Journal::open(imitation.root.join("journals")).unwrap();
+    let guard = Guard::spawn_watching(&journal, &Pulses::new().unwrap()).unwrap();
+    // proc_pid_stat(5): nice and policy.
+    let place = || {
+        let text = fs::read_to_string(format!("/proc/{}/stat", guard.pid())).unwrap();
+        let fields: Vec<&str> = text.rsplit_once(") ").unwrap().1.split(' ').collect();
+        (fields[16].to_owned(), fields[38].to_owned())
+    };
+    if missing(&[Capability::CAP_SYS_NICE]).is_empty() {
+        let first = |(nice, policy): (String, String)| policy == "1" || nice == "-20";
+        let begun = Instant::now();
+        while !first(place()) {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", place());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -65,6 +66,7 @@ fn upgrades(mode: &'static str, port: &str, rate_pps: u64) {
         let former = router.pid();
         let answer = router.upgrade(None).unwrap_or_else(|e| panic!("{e}\n{}", router.log()));
         silences.push(answer["silence_us"].as_u64().expect("a time"));
+        assert_eq!(answer["lost"], 0, "turn {turn}");
         let (now, arrived) = (programs(&lab), traffic.arrived());
         assert_ne!(router.pid(), former);
         assert_eq!(router.status().pid, router.pid());
@@ -129,5 +131,23 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     }
     router.upgrade(None).expect("a good program takes over after all");
     traffic.stop().assert_perfect("failed upgrades", |flow| 1 - flow % 2);
+    router.stop();
+}
+
+/// What waits for a neighbour cannot go over: the answer says how many packets those are.
+#[test]
+fn packets_that_stay_behind_are_told() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    let mut router = Setup::of(&lab).start(&lab);
+    lab.ip_hosts(0, "route add 10.0.1.77/32 via 10.0.0.1 dev h0\n");
+    let words =
+        ["netns", "exec", lab.host(0), "ping", "-q", "-i", "0.05", "-c", "2000", "10.0.1.77"];
+    let mut pings = Command::new("ip").args(words).stdout(Stdio::null()).spawn().expect("ping");
+    let waits = until(PATIENCE, || router.status().packets().held > 0);
+    let answer = router.upgrade(None);
+    pings.kill().and_then(|()| pings.wait()).expect("it ends");
+    assert!(waits, "nothing waits: {}", router.log());
+    let answer = answer.unwrap_or_else(|error| panic!("{error}\n{}", router.log()));
+    assert!(answer["lost"].as_u64().is_some_and(|lost| lost > 0), "{answer}");
     router.stop();
 }

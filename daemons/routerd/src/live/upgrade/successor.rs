@@ -218,14 +218,19 @@ impl Live {
         service::main_process(child.id());
         self.api.iter().for_each(|api| api.stop_accepting());
         let micros = silence.as_micros() as u64;
+        // They wait for a neighbour's address, and their frames are the other's by now.
+        let workers = &self.backend.router.shared().workers;
+        let lost: u64 = workers.iter().map(|worker| worker.route.held()).sum();
         info!(
             pid = child.id(),
             version,
             micros,
+            lost,
             code = "EBB-R062",
             "another program has taken over"
         );
-        let outcome = json!({ "pid": child.id(), "version": version, "silence_us": micros });
+        let outcome =
+            json!({ "pid": child.id(), "version": version, "silence_us": micros, "lost": lost });
         _ = answer.send(Ok(outcome));
         self.injection.end();
         std::thread::sleep(LAST_WORDS);
