@@ -4,9 +4,10 @@
 //! again. Neighbours: `policy`, which says what else the kernel's policy does to forwarded packets. Buffers that keys
 //! went through are wiped.
 
+pub(super) mod policies;
 mod window;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Once;
 
@@ -14,11 +15,12 @@ use ipnet::IpNet;
 use tracing::warn;
 use zeroize::Zeroizing;
 
-use super::abi::{AF_INET, AF_INET6};
 use super::ask::{ABSENT, Asker};
 use super::frame::{Fault, Messages, Parsed, attributes, u16_of, u32_of};
 use super::socket::{Received, Socket};
 use super::types::Result;
+pub use policies::Template;
+use policies::{Direction, GET_POLICY, MODE_TUNNEL, POLICY_ID_LEN, address, entry};
 pub use window::Window;
 use window::{PROTO_ESP, REPLAY, REPLAY_EXTENDED, event};
 
@@ -26,23 +28,14 @@ const XFRM: i32 = 6;
 /// `XFRMNLGRP_EXPIRE`, `_SA`, `_POLICY`.
 const GROUPS: [u32; 3] = [2, 3, 4];
 const GET_ASSOCIATION: u16 = 0x12;
-const GET_POLICY: u16 = 0x15;
 const NEW_EVENT: u16 = 0x1e;
-/// Lengths of `struct xfrm_usersa_info`, `xfrm_userpolicy_info`, `xfrm_userpolicy_id`, `xfrm_selector`,
-/// `xfrm_user_tmpl`, and of an algorithm's name.
+/// Lengths of `struct xfrm_usersa_info`, and of an algorithm's name.
 const ASSOCIATION_LEN: usize = 224;
-const POLICY_LEN: usize = 168;
-const POLICY_ID_LEN: usize = 64;
-const SELECTOR_LEN: usize = 56;
-const TEMPLATE_LEN: usize = 64;
 const NAME_LEN: usize = 64;
-const MODE_TUNNEL: u8 = 1;
-const OUT: u8 = 1;
 /// `XFRM_STATE_ESN`.
 const EXTENDED: u8 = 128;
 /// `UDP_ENCAP_ESPINUDP`.
 const IN_UDP: u16 = 2;
-const ALLOW: u8 = 0;
 
 /// One direction of a tunnel.
 #[derive(Debug)]
@@ -118,19 +111,6 @@ pub struct Policy {
     pub index: u32,
     /// What associations it asks for. None: they leave as they are.
     pub tunnel: Option<Template>,
-}
-
-/// The associations that a policy asks for (`struct xfrm_user_tmpl`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Template {
-    /// Own end.
-    pub local: IpAddr,
-    /// The peer's.
-    pub remote: IpAddr,
-    /// [`Association::reqid`].
-    pub reqid: u32,
-    /// Index of the one with which packets leave; 0: any.
-    pub spi: u32,
 }
 
 /// All of it.
@@ -220,74 +200,17 @@ pub fn understood_as(body: &[u8]) -> usize {
     usize::from(association(body).is_ok()) + usize::from(policy(body).is_ok())
 }
 
-fn address(family: u16, bytes: &[u8]) -> Parsed<IpAddr> {
-    let (v4, v6) = (bytes.first_chunk::<4>(), bytes.first_chunk::<16>());
-    match (family as u8, v4, v6) {
-        (AF_INET, Some(v4), _) => Ok(Ipv4Addr::from(*v4).into()),
-        (AF_INET6, _, Some(v6)) => Ok(Ipv6Addr::from(*v6).into()),
-        _ => Err(Fault("address family")),
-    }
-}
-
-/// From, to, and whether it asks for nothing but addresses (`struct xfrm_selector`).
-fn selector(bytes: &[u8; SELECTOR_LEN]) -> Parsed<(IpNet, IpNet, bool)> {
-    let family = u16_of(&bytes[40..])?;
-    let net = |address, len| {
-        IpNet::new(address, len).map(|net| net.trunc()).map_err(|_| Fault("prefix length"))
-    };
-    let to = net(address(family, &bytes[..16])?, bytes[42])?;
-    let from = net(address(family, &bytes[16..32])?, bytes[43])?;
-    // Masks of ports, the protocol, the interface.
-    let plain = bytes[34..36] == [0; 2] && bytes[38..40] == [0; 2] && bytes[44] == 0;
-    Ok((from, to, plain && bytes[48..52] == [0; 4]))
-}
-
 /// None for what is no tunnel that can be told by addresses, or of another direction.
 fn policy(body: &[u8]) -> Parsed<Option<Policy>> {
-    Ok(way(body)?.filter(|(direction, _)| *direction == OUT).map(|(_, policy)| policy))
-}
-
-/// Whether a policy asks for a tunnel as [`Tunnels`] tells them, in any direction, or for none.
-pub(super) fn is_told(body: &[u8]) -> bool {
-    way(body).is_ok_and(|way| way.is_some())
-}
-
-fn way(body: &[u8]) -> Parsed<Option<(u8, Policy)>> {
-    let (info, rest) = body.split_first_chunk::<POLICY_LEN>().ok_or(Fault("policy"))?;
-    let selected = info.first_chunk().expect("longer");
-    // Those of sockets have no addresses.
-    if info[160] > 2 || info[161] != ALLOW {
-        return Ok(None);
-    }
-    let (from, to, plain) = selector(selected)?;
-    let (mut tunnels, mut told) = (Vec::new(), plain);
-    attributes(rest, |kind, value| {
-        match kind {
-            5 => {
-                let (templates, rest) = value.as_chunks::<TEMPLATE_LEN>();
-                told &= rest.is_empty();
-                for one in templates {
-                    told &= one[20] == PROTO_ESP && one[48] == MODE_TUNNEL;
-                    let family = u16_of(&one[24..])?;
-                    tunnels.push(Template {
-                        local: address(family, &one[28..44])?,
-                        remote: address(family, &one[..16])?,
-                        reqid: u32_of(&one[44..])?,
-                        spi: u32::from_be_bytes(*one[16..].first_chunk().expect("longer")),
-                    });
-                }
-            }
-            // A mark, an interface: 0 tells nothing. A security context.
-            21 | 31 => told &= value.iter().all(|byte| *byte == 0),
-            8 => told = false,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    let (priority, index) = (u32_of(&info[152..])?, u32_of(&info[156..])?);
-    let tunnel = tunnels.pop();
-    let policy = Policy { from, to, priority, index, tunnel };
-    Ok((told && tunnels.is_empty()).then_some((info[160], policy)))
+    let leaves = entry(body)?.filter(|entry| entry.direction == Direction::Out);
+    let told = leaves.and_then(|entry| entry.tunnel().map(|tunnel| (entry, tunnel)));
+    Ok(told.map(|(entry, tunnel)| Policy {
+        from: entry.from,
+        to: entry.to,
+        priority: entry.priority,
+        index: entry.index,
+        tunnel,
+    }))
 }
 
 /// None for what is no tunnel of a kind that is told.
@@ -390,15 +313,9 @@ fn algorithm(value: &[u8], numbers: usize) -> Parsed<(&[u8], u32, &[u8])> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::abi::AF_INET;
+    use super::policies::messages::{attribute, policy as message, template};
     use super::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let len = (value.len() + 4) as u16;
-        let mut bytes = [len.to_ne_bytes(), kind.to_ne_bytes()].concat();
-        bytes.extend_from_slice(value);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
 
     fn named(name: &str, numbers: &[u32], key: &[u8]) -> Vec<u8> {
         let mut bytes = name.as_bytes().to_vec();
@@ -486,41 +403,17 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_told_that_ask_for_a_tunnel_by_addresses() {
-        let mut info = vec![0; POLICY_LEN];
-        info[..4].copy_from_slice(&[10, 2, 0, 0]);
-        info[16..20].copy_from_slice(&[10, 1, 0, 0]);
-        info[40..42].copy_from_slice(&u16::from(AF_INET).to_ne_bytes());
-        (info[42], info[43], info[160]) = (16, 16, OUT);
-        info[152..156].copy_from_slice(&9_u32.to_ne_bytes());
-        let mut template = [0; TEMPLATE_LEN];
-        template[..4].copy_from_slice(&[198, 51, 100, 1]);
-        template[16..20].copy_from_slice(&0xc001_u32.to_be_bytes());
-        template[20] = PROTO_ESP;
-        template[24..26].copy_from_slice(&u16::from(AF_INET).to_ne_bytes());
-        template[28..32].copy_from_slice(&[192, 0, 2, 1]);
-        template[44..48].copy_from_slice(&7_u32.to_ne_bytes());
-        template[48] = MODE_TUNNEL;
-        let with = |info: &[u8], template: &[u8]| policy(&[info, &attribute(5, template)].concat());
-        let found = with(&info, &template).unwrap().expect("a tunnel");
-        let ends = ["192.0.2.1", "198.51.100.1"].map(|end| end.parse::<IpAddr>().unwrap());
-        let asked = Template { local: ends[0], remote: ends[1], reqid: 7, spi: 0xc001 };
-        assert_eq!(found.tunnel, Some(asked));
-        assert_eq!((found.from.to_string(), found.priority), ("10.1.0.0/16".into(), 9));
-        assert_eq!(policy(&info).unwrap().expect("a policy").tunnel, None, "it allows");
-        let changed = |at: usize, byte: u8| {
-            let mut info = info.clone();
-            info[at] = byte;
-            with(&info, &template).unwrap()
+    fn policies_for_what_leaves_are_told() {
+        let with = |direction, action| {
+            let body = [message(direction, action), attribute(5, &template())].concat();
+            policy(&body).expect("a message")
         };
-        // A port, a protocol, an interface, another direction, a block.
-        for (at, byte) in [(34, 0xff), (44, 17), (48, 1), (160, 2), (161, 1)] {
-            assert_eq!(changed(at, byte), None, "{at}");
+        let found = with(1, 0).expect("a policy");
+        assert_eq!(found.tunnel.map(|tunnel| (tunnel.reqid, tunnel.spi)), Some((7, 0xc001)));
+        assert_eq!((found.from.to_string(), found.priority), ("10.1.0.0/16".into(), 9));
+        for (direction, action) in [(0, 0), (2, 0), (1, 1), (3, 0)] {
+            assert_eq!(with(direction, action), None, "{direction} {action}");
         }
-        let mut transport = template;
-        transport[48] = 0;
-        assert_eq!(with(&info, &transport).unwrap(), None);
-        assert_eq!(with(&info, &[template, template].concat()).unwrap(), None, "two at once");
     }
 
     proptest! {
