@@ -12,6 +12,7 @@ mod run;
 mod show;
 mod timeline;
 mod top;
+mod tunnel;
 mod upgrade;
 
 #[cfg(test)]
@@ -41,6 +42,8 @@ pub enum Command {
     Reload(reload::Reload),
     /// Replace the running program by another version while packets flow
     Upgrade(upgrade::Upgrade),
+    /// List, add and remove IPsec tunnels of a running router
+    Tunnel(tunnel::Tunnel),
     /// Copy packets that a running router receives into a capture file
     Capture(capture::Capture),
     /// Explain what a running router would do with a packet, and why
@@ -61,6 +64,7 @@ impl Command {
             Command::Mode(command) => command.run(),
             Command::Reload(command) => command.run(),
             Command::Upgrade(command) => command.run(),
+            Command::Tunnel(command) => command.run(),
             Command::Capture(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Replay(command) => command.run(),

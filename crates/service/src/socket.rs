@@ -12,6 +12,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::Daemon;
 use crate::request::{REQUEST_LEN_MAX, Request, RequestError, parse_request};
@@ -85,9 +86,10 @@ fn is_exhaustion(error: &io::Error) -> bool {
 async fn converse(stream: UnixStream, desk: &Desk) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
-    let mut line = Vec::new();
+    // A request may hold what nobody should find later.
+    let mut line = Zeroizing::new(Vec::with_capacity(REQUEST_LEN_MAX + 2));
     loop {
-        line.clear();
+        line.zeroize();
         let limit = REQUEST_LEN_MAX as u64 + 2;
         let mut limited = (&mut read).take(limit);
         if timeout(desk.patience, limited.read_until(b'\n', &mut line)).await?? == 0 {

@@ -9,6 +9,7 @@ use ebb_service::RequestError;
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use zeroize::Zeroizing;
 
 use crate::tap::CapturePoint;
 
@@ -41,6 +42,16 @@ pub enum Command {
     Upgrade {
         /// `"program":"/usr/local/bin/ebb"`; absent: the one that runs, as it is on disk by now.
         program: Option<PathBuf>,
+    },
+    /// `{"get":"tunnels"}`: tunnels with fixed keys, without these.
+    Tunnels,
+    /// `{"add_tunnel":{"text":"[[esp.tunnel]]…","folder":"/etc/ebb"}}`: a tunnel more, whose keys stand in files; or in
+    /// place of `folder` `"key_out"` and `"key_in"`, in hexadecimal.
+    AddTunnel(AddTunnel),
+    /// `{"remove_tunnel":{"spi_in":4098}}`
+    RemoveTunnel {
+        /// Index of what it receives.
+        spi_in: u32,
     },
     /// `{"explain":{"port":"eth1","frame":"0200…"}}`: what would become of a frame.
     Explain {
@@ -76,6 +87,45 @@ struct Raw {
     upgrade: Option<Upgrade>,
     capture: Option<Capture>,
     explain: Option<Explain>,
+    add_tunnel: Option<AddTunnel>,
+    remove_tunnel: Option<RemoveTunnel>,
+}
+
+/// A tunnel to be added.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct AddTunnel {
+    /// As a configuration has it: `[[esp.tunnel]]` and its fields.
+    pub text: String,
+    /// To which paths in it are relative.
+    pub folder: Option<PathBuf>,
+    /// In place of files.
+    pub key_out: Option<Digits>,
+    /// In place of files.
+    pub key_in: Option<Digits>,
+}
+
+/// A key's digits: wiped, and never shown.
+#[derive(Clone, Deserialize, PartialEq, Eq)]
+#[serde(from = "String")]
+pub struct Digits(pub Zeroizing<String>);
+
+impl From<String> for Digits {
+    fn from(digits: String) -> Digits {
+        Digits(Zeroizing::new(digits))
+    }
+}
+
+impl std::fmt::Debug for Digits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Digits(not shown)")
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RemoveTunnel {
+    spi_in: u32,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -86,6 +136,7 @@ enum Get {
     Neighbours,
     NextHops,
     Lookup,
+    Tunnels,
 }
 
 #[derive(Deserialize)]
@@ -147,19 +198,32 @@ fn of_raw(raw: Raw) -> Result<Command, RequestError> {
     if raw.address.is_some() != (raw.get == Some(Get::Lookup)) {
         return invalid("`address` belongs to {\"get\":\"lookup\"}");
     }
+    let requests = [
+        raw.get.is_some(),
+        raw.set.is_some(),
+        raw.reload.is_some(),
+        raw.upgrade.is_some(),
+        raw.capture.is_some(),
+        raw.explain.is_some(),
+        raw.add_tunnel.is_some(),
+        raw.remove_tunnel.is_some(),
+    ];
+    let requests = requests.into_iter().filter(|is_there| *is_there).count();
     if let Some(explain) = raw.explain {
-        let alone = raw.get.is_none()
-            && raw.set.is_none()
-            && raw.reload.is_none()
-            && raw.upgrade.is_none()
-            && raw.capture.is_none();
-        return if alone { of_explain(explain) } else { invalid(EXACTLY_ONE) };
+        return if requests == 1 { of_explain(explain) } else { invalid(EXACTLY_ONE) };
+    }
+    match (raw.add_tunnel, raw.remove_tunnel) {
+        (None, None) => {}
+        _ if requests != 1 => return invalid(EXACTLY_ONE),
+        (Some(tunnel), _) => return of_tunnel(tunnel),
+        (_, Some(RemoveTunnel { spi_in })) => return Ok(Command::RemoveTunnel { spi_in }),
     }
     match (raw.get, raw.set, raw.reload, raw.upgrade, raw.capture) {
         (Some(get), None, None, None, None) => Ok(match get {
             Get::Config => Command::Config,
             Get::Neighbours => Command::Neighbours,
             Get::NextHops => Command::NextHops,
+            Get::Tunnels => Command::Tunnels,
             Get::Routes => Command::Routes { prefix: raw.prefix, limit: raw.limit.unwrap_or(1000) },
             Get::Lookup => match raw.address {
                 Some(address) => Command::Lookup { address },
@@ -179,10 +243,23 @@ fn of_raw(raw: Raw) -> Result<Command, RequestError> {
     }
 }
 
-const EXACTLY_ONE: &str =
-    "expected exactly one of `get`, `set`, `reload`, `upgrade`, `capture`, `explain`";
+const EXACTLY_ONE: &str = "expected exactly one of `get`, `set`, `reload`, `upgrade`, `capture`, `explain`, `add_tunnel`, `remove_tunnel`";
 /// Longest frame that is explained: the kernel runs programs on what a page holds beside its own.
 const FRAME_MAX: usize = 3_600;
+
+fn of_tunnel(tunnel: AddTunnel) -> Result<Command, RequestError> {
+    let invalid = |message: &str| Err(RequestError::Invalid(message.to_owned()));
+    let given = tunnel.key_out.is_some();
+    if given != tunnel.key_in.is_some() {
+        return invalid("`key_out` and `key_in` belong together");
+    }
+    match &tunnel.folder {
+        Some(_) if given => invalid("expected either `folder` or keys"),
+        None if !given => invalid("expected `folder` or keys"),
+        Some(folder) if !folder.is_absolute() => invalid("`folder` must be an absolute path"),
+        _ => Ok(Command::AddTunnel(tunnel)),
+    }
+}
 
 fn of_explain(Explain { port, frame }: Explain) -> Result<Command, RequestError> {
     let invalid = |message: String| Err(RequestError::Invalid(message));
@@ -262,6 +339,17 @@ mod tests {
                 r#"{"get":"lookup","address":"2001:db8::1"}"#,
                 Command::Lookup { address: "2001:db8::1".parse().unwrap() },
             ),
+            (r#"{"get":"tunnels"}"#, Command::Tunnels),
+            (r#"{"remove_tunnel":{"spi_in":4098}}"#, Command::RemoveTunnel { spi_in: 4098 }),
+            (
+                r#"{"add_tunnel":{"text":"a","folder":"/etc/ebb"}}"#,
+                Command::AddTunnel(AddTunnel {
+                    text: "a".into(),
+                    folder: Some("/etc/ebb".into()),
+                    key_out: None,
+                    key_in: None,
+                }),
+            ),
             (r#"{"set":{"mode":"napi"}}"#, Command::SetMode("napi".into())),
             (r#"{"reload":{}}"#, Command::Reload),
             (r#"{"upgrade":{}}"#, Command::Upgrade { program: None }),
@@ -309,6 +397,11 @@ mod tests {
             "{\"get\":\"status\",\"reload\":{}}",
             "{\"set\":{}}",
             "{\"set\":{\"mode\":\"napi\",\"cores\":3}}",
+            "{\"add_tunnel\":{\"text\":\"a\"}}",
+            "{\"add_tunnel\":{\"text\":\"a\",\"folder\":\"etc\"}}",
+            "{\"add_tunnel\":{\"text\":\"a\",\"key_out\":\"00\"}}",
+            "{\"add_tunnel\":{\"text\":\"a\",\"folder\":\"/\"},\"reload\":{}}",
+            "{\"remove_tunnel\":{}}",
             "{\"reload\":1}",
             "{\"upgrade\":{\"program\":\"ebb\"}}",
             "{\"capture\":{\"port\":\"eth1\",\"count\":0}}",

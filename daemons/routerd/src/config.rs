@@ -9,6 +9,7 @@
 //! `[[neighbour]]`, `routes_file`) are accepted and have no effect, so that one file serves live
 //! runs and replays alike.
 
+mod added;
 mod application_types;
 mod applications;
 mod check;
@@ -27,6 +28,7 @@ mod write;
 use std::io;
 use std::path::Path;
 
+pub use added::read_tunnel;
 pub use application_types::*;
 pub use diff::Change;
 pub use problem::{ConfigError, Problem};

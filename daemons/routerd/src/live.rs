@@ -17,6 +17,7 @@ mod preflight;
 mod reload;
 mod start;
 mod tags;
+mod tunnels;
 mod upgrade;
 mod vigil;
 

@@ -4,6 +4,7 @@
 //! them is, in runs ([`ebb_apps::esp::Used`]): whatever kills the router or the machine, none is used again. A thread
 //! claims the next run when half of one is used, and writes down what has come.
 
+mod change;
 mod store;
 #[cfg(test)]
 mod tests;

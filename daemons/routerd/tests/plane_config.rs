@@ -292,8 +292,7 @@ fn tunnels_that_contradict_themselves_are_refused() {
     let kernel = "[router]\napps = [\"esp\"]\n[esp]\nkernel = true\n[[port]]\nname = \"eth1\"\n";
     assert!(Config::from_str("a", kernel).expect("a configuration").follows_tunnels());
     let none = Config::from_str("a", "[router]\napps = [\"esp\"]\n[[port]]\nname = \"eth1\"\n");
-    let said = none.unwrap_err().to_string();
-    assert!(said.contains("apps has \"esp\", but there is no tunnel"), "{said}");
+    assert!(none.is_ok(), "tunnels may be added later");
 }
 
 const PEER: &str = r#"[router]

@@ -6,6 +6,7 @@
 
 mod association;
 mod cbc;
+mod changing;
 mod cipher;
 mod counters;
 mod encapsulate;
@@ -32,6 +33,7 @@ pub use numbers::{Claim, Used};
 pub use policy::outside;
 
 use crate::application::Application;
+use changing::{Bounds, Fixed};
 use counters::Counters;
 use node::{Guard, Tunnels};
 use path::{Path, Request};
@@ -151,6 +153,9 @@ impl Pair {
 #[derive(Clone, Debug)]
 struct Shared {
     policy: Policy,
+    /// What it has of tunnels that come and go: rules, and their own ends.
+    selectors: Vec<Selector>,
+    ends: Vec<IpAddr>,
     pairs: Vec<Pair>,
     /// How many of them stay; keys of the others are exchanged outside, and more associations may be there than ours.
     fixed: usize,
@@ -188,8 +193,8 @@ impl Shared {
 
 /// The application.
 pub struct Esp {
-    /// Tunnels that stay.
-    fixed: Shared,
+    /// Tunnels with fixed keys, without those that come and go. Held while any of them change.
+    fixed: Mutex<Fixed>,
     shared: Arc<ArcSwap<Shared>>,
     /// Own ends that there were: what comes for them is still the workers'.
     locals: Mutex<BTreeSet<IpAddr>>,
@@ -213,38 +218,27 @@ impl Esp {
         bell: &Bell,
         reserve: &Arc<Reserve>,
     ) -> Esp {
-        let keyed = |tunnel: &Tunnel, (spi, key): &(u32, Key)| Keyed {
-            spi: *spi,
-            algorithm: tunnel.algorithm,
-            key: key.again(),
-            extended: tunnel.extended_sequence,
-            used: 0,
-        };
-        let pair = |(tunnel, start): (&Tunnel, &Start)| {
-            let Tunnel { local, remote, udp, df, .. } = *tunnel;
-            let out = Outbound::new(&keyed(tunnel, &tunnel.out), start.claim, bell);
-            let path = Arc::new(Path::new(tunnel.mtu));
-            Pair { outer: Outer { local, remote, udp, df }, out: Some(Arc::new(out)), path }
-        };
-        let into = |(number, tunnel): (usize, &Tunnel)| {
-            let keyed = keyed(tunnel, &tunnel.into);
-            (Arc::new(Inbound::new(&keyed, tunnel.window, starts[number].seen)), number)
-        };
-        let fixed = Shared {
-            policy: Policy::new(tunnels),
-            pairs: tunnels.iter().zip(starts).map(pair).collect(),
-            fixed: tunnels.len(),
+        let mut shared = Shared {
+            policy: Policy::new(&[]),
+            selectors: Vec::new(),
+            ends: Vec::new(),
+            pairs: Vec::new(),
+            fixed: 0,
             follows: false,
-            into: tunnels.iter().enumerate().map(into).collect(),
+            into: Vec::new(),
             locals: Vec::new(),
             in_udp: false,
             reserve: reserve.clone(),
+        };
+        let mut fixed = Fixed::default();
+        for (tunnel, start) in tunnels.iter().zip(starts) {
+            fixed.put(tunnel, *start, bell);
         }
-        .settle();
-        let locals = Mutex::new(fixed.locals.iter().copied().collect());
-        let shared = Arc::new(ArcSwap::from_pointee(fixed.clone()));
+        shared = fixed.below(&shared);
+        let locals = Mutex::new(shared.locals.iter().copied().collect());
+        let shared = Arc::new(ArcSwap::from_pointee(shared));
         let counters = (0..workers).map(|_| Arc::default()).collect();
-        Esp { fixed, shared, locals, bell: bell.clone(), counters }
+        Esp { fixed: Mutex::new(fixed), shared, locals, bell: bell.clone(), counters }
     }
 
     /// These peers, behind the tunnels that stay, and no others from now on. Associations that were there go on; `start`
@@ -255,13 +249,16 @@ impl Esp {
         selectors: &[Selector],
         start: &mut dyn FnMut(&Keyed, Direction) -> Option<Start>,
     ) {
+        let fixed = self.fixed.lock().expect("tunnels");
         let old = self.shared.load_full();
         let (sealing, opening) = (self.sealing(), self.opening());
-        let mut next = self.fixed.clone();
-        next.follows = true;
+        let mut next = fixed.alone(Shared {
+            selectors: selectors.to_vec(),
+            ends: peers.iter().map(|peer| peer.outer.local).collect(),
+            follows: true,
+            ..(*old).clone()
+        });
         let first = next.fixed;
-        let own: Vec<IpAddr> = peers.iter().map(|peer| peer.outer.local).collect();
-        next.policy = self.fixed.policy.and(selectors, first, &own);
         for (number, peer) in peers.iter().enumerate() {
             let out = peer.out.as_ref().and_then(|keyed| {
                 let name = keyed.key.name();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{Selector, Tunnel};
+use super::{Bounds, Selector};
 
 /// What of a packet's addresses is compared: IPv4's in the same form, under one more bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn outside(remote: &IpNet, local: &[IpNet], clear: &[IpNet], ends: &[IpAddr]
 pub(super) struct Policy(Vec<Rule>);
 
 impl Policy {
-    pub(super) fn new(tunnels: &[Tunnel]) -> Policy {
+    pub(super) fn new(tunnels: &[Bounds]) -> Policy {
         let mut rules: Vec<(u8, Rule)> = Vec::new();
         let own = tunnels.iter().map(|tunnel| tunnel.local);
         // Who is behind a default route has no other way to exchange keys. A peer's address that a prefix of the

@@ -1,6 +1,7 @@
 //! Tunnels between two routers in memory: what is sealed by one is opened by the other, to the byte, and nothing else
 //! is; nothing that belongs into a tunnel leaves in clear.
 
+mod changing;
 mod ends;
 mod exchanged;
 #[path = "../route/harness.rs"]

@@ -65,7 +65,8 @@ fn prefixes(section: &mut Section<'_, '_>, key: &'static str) -> Option<Spanned<
 }
 
 pub(super) fn esp(mut section: Section<'_, '_>) -> Esp {
-    let tunnels = section.sections("tunnel").into_iter().filter_map(tunnel).collect();
+    let tunnels = section.sections("tunnel").into_iter();
+    let tunnels = tunnels.filter_map(|section| tunnel(section, true)).collect();
     let default = Esp::default();
     let esp = Esp {
         state_directory: section.path("state_directory").unwrap_or(default.state_directory),
@@ -76,7 +77,8 @@ pub(super) fn esp(mut section: Section<'_, '_>) -> Esp {
     esp
 }
 
-fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
+/// With the files of its keys, or without, where these come another way.
+pub(super) fn tunnel(mut section: Section<'_, '_>, in_files: bool) -> Option<EspTunnel> {
     const ADDRESS: &str = "expected an address, for example \"192.0.2.1\"";
     let local = section.value::<IpAddr>("local", ADDRESS);
     let local = required(&section, "local", local, "\"192.0.2.1\"");
@@ -92,10 +94,20 @@ fn tunnel(mut section: Section<'_, '_>) -> Option<EspTunnel> {
     let spi_out = required(&section, "spi_out", spi_out, "4097");
     let spi_in = section.number::<u32>("spi_in");
     let spi_in = required(&section, "spi_in", spi_in, "4098");
-    let key_file_out = section.value::<PathBuf>("key_file_out", "expected a path in quotes");
-    let key_file_out = required(&section, "key_file_out", key_file_out, "\"peer-out.key\"");
-    let key_file_in = section.value::<PathBuf>("key_file_in", "expected a path in quotes");
-    let key_file_in = required(&section, "key_file_in", key_file_in, "\"peer-in.key\"");
+    let mut key_file = |key, example| {
+        let file = section.value::<PathBuf>(key, "expected a path in quotes");
+        match (in_files, file) {
+            (true, file) => required(&section, key, file, example),
+            (false, None) => Some(Spanned::new(0..0, PathBuf::new())),
+            (false, Some(file)) => {
+                let remedy = "remove it, or give no keys beside it";
+                section.report(key, file.span(), "the keys were given another way", remedy);
+                None
+            }
+        }
+    };
+    let key_file_out = key_file("key_file_out", "\"peer-out.key\"");
+    let key_file_in = key_file("key_file_in", "\"peer-in.key\"");
     let window = section.number::<u32>("window");
     let extended = section.choice::<bool>("extended_sequence");
     let udp = section.choice::<bool>("udp");
@@ -177,16 +189,6 @@ fn agree(
 pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
     let tunnels = &config.esp.tunnels;
     let is_used = config.router.apps.contains(&App::Esp);
-    if is_used
-        && tunnels.is_empty()
-        && !config.esp.kernel
-        && !root.has_problem_of("esp.tunnel")
-        && !root.has_problem_below("esp.tunnel")
-    {
-        let message = "apps has \"esp\", but there is no tunnel";
-        let remedy = "add [[esp.tunnel]], set esp.kernel = true, or remove \"esp\" from apps";
-        root.report("esp.tunnel", 0..0, message, remedy);
-    }
     if !is_used && !tunnels.is_empty() {
         let message =
             "there are tunnels, but apps does not have \"esp\": their packets would leave in clear";
@@ -231,11 +233,7 @@ impl Esp {
     /// Relative paths become relative to the configuration file's folder.
     pub(super) fn below(&mut self, folder: &Path) {
         self.state_directory = folder.join(&self.state_directory);
-        for tunnel in &mut self.tunnels {
-            for file in [&mut tunnel.key_file_out, &mut tunnel.key_file_in] {
-                *file = folder.join(&*file);
-            }
-        }
+        self.tunnels.iter_mut().for_each(|tunnel| tunnel.below(folder));
     }
 
     /// The tunnels with their keys, read from their files.
@@ -244,7 +242,7 @@ impl Esp {
     /// With the field and the remedy, when a file cannot be read, may be read by others, or holds no key of the
     /// algorithm's length. Nothing of a key is in the message.
     pub fn tunnels(&self) -> Result<Vec<Tunnel>> {
-        let tunnels = self.tunnels.iter().enumerate();
+        let tunnels = self.tunnels.iter().enumerate().filter(|(_, tunnel)| tunnel.is_lasting());
         let tunnels: Vec<Tunnel> =
             tunnels.map(|(number, tunnel)| tunnel.with_keys(number)).collect::<Result<_>>()?;
         let directions = tunnels.iter().enumerate().flat_map(|(number, tunnel)| {
@@ -267,8 +265,23 @@ impl Esp {
 }
 
 impl EspTunnel {
-    fn with_keys(&self, number: usize) -> Result<Tunnel> {
-        let algorithm = self.algorithm.known();
+    pub(super) fn below(&mut self, folder: &Path) {
+        for file in [&mut self.key_file_out, &mut self.key_file_in] {
+            *file = folder.join(&*file);
+        }
+    }
+
+    /// Whether its keys stand in files: otherwise they were given while it ran.
+    pub fn is_lasting(&self) -> bool {
+        !self.key_file_out.as_os_str().is_empty()
+    }
+
+    /// With its keys, read from their files; `number` stands for it in messages.
+    ///
+    /// # Errors
+    /// As [`Esp::tunnels`].
+    pub fn with_keys(&self, number: usize) -> Result<Tunnel> {
+        let algorithm = self.algorithm();
         let field = |name: &str| format!("esp.tunnel[{number}].{name}");
         let key = |name: &str, file: &Path| {
             read_key(file, algorithm)
@@ -276,13 +289,23 @@ impl EspTunnel {
         };
         let out = key("key_file_out", &self.key_file_out)?;
         let into = key("key_file_in", &self.key_file_in)?;
-        Ok(Tunnel {
+        Ok(self.keyed(out, into))
+    }
+
+    /// How it encrypts.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm.known()
+    }
+
+    /// With these keys.
+    pub fn keyed(&self, out: Key, into: Key) -> Tunnel {
+        Tunnel {
             local: self.local,
             remote: self.remote,
             remote_prefixes: self.remote_prefixes.clone(),
             local_prefixes: self.local_prefixes.clone(),
             clear_prefixes: self.clear_prefixes.clone(),
-            algorithm,
+            algorithm: self.algorithm(),
             out: (self.spi_out, out),
             into: (self.spi_in, into),
             window: self.window,
@@ -290,7 +313,7 @@ impl EspTunnel {
             udp: self.udp,
             mtu: self.mtu,
             df: self.df.known(),
-        })
+        }
     }
 }
 

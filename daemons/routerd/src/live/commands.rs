@@ -56,7 +56,12 @@ impl Live {
                 Ok(self.sync.next_hops(|number| router.next_hop_volume(number)))
             }
             Command::Lookup { address } => Ok(self.sync.lookup(address)),
-            Command::SetMode(_) | Command::Reload if self.upgrade.is_some() => {
+            Command::SetMode(_)
+            | Command::Reload
+            | Command::AddTunnel(_)
+            | Command::RemoveTunnel { .. }
+                if self.upgrade.is_some() =>
+            {
                 anyhow::bail!("an upgrade is running; try again afterwards")
             }
             Command::SetMode(mode) => {
@@ -65,6 +70,9 @@ impl Live {
                 Ok(json!({ "mode": mode }))
             }
             Command::Explain { port, frame } => self.explain(&port, frame),
+            Command::Tunnels => Ok(self.tunnel_list()),
+            Command::AddTunnel(tunnel) => self.add_tunnel(&tunnel),
+            Command::RemoveTunnel { spi_in } => self.remove_tunnel(spi_in),
             Command::Reload => self.reload().map(|report| report.json()),
             Command::Capture { .. } | Command::Upgrade { .. } => {
                 unreachable!("answered elsewhere")

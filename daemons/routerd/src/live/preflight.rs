@@ -10,7 +10,7 @@ use ebb_ports::afxdp::{self, AfXdpError};
 
 use super::{open, placement, start};
 use crate::cleartext;
-use crate::config::{Config, PacketPath, Port, Redirect, Router};
+use crate::config::{App, Config, PacketPath, Port, Redirect, Router};
 use crate::power::Fitted;
 use crate::router::limits;
 use crate::tunnel_state;
@@ -38,6 +38,14 @@ pub fn preflight(config: &Config) -> Preflight {
         Ok(ways) if tunnel_state::has_begun(&config.esp) => found.warnings.extend(ways),
         Ok(ways) => found.problems.extend(ways),
         Err(error) => found.problems.push(format!("esp: {error:#}")),
+    }
+    let esp = &config.esp;
+    if config.router.apps.contains(&App::Esp) && esp.tunnels.is_empty() && !esp.kernel {
+        found.warnings.push(
+            "esp.tunnel: apps has \"esp\", but there is no tunnel: nothing is encrypted until one is added (ebb router \
+             tunnel add)"
+                .into(),
+        );
     }
     match placement::workers(config) {
         Ok(cpus) => workers(config, cpus.len(), &mut found),

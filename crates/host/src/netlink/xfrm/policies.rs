@@ -12,9 +12,9 @@ use super::super::abi::{AF_INET, AF_INET6};
 use super::super::frame::{Fault, Parsed, attributes, u16_of, u32_of};
 use super::window::PROTO_ESP;
 
-pub(in super::super) const GET_POLICY: u16 = 0x15;
+pub(crate) const GET_POLICY: u16 = 0x15;
 /// Length of `struct xfrm_userpolicy_id`, with which a dump is asked for.
-pub(in super::super) const POLICY_ID_LEN: usize = 64;
+pub(crate) const POLICY_ID_LEN: usize = 64;
 pub(super) const MODE_TUNNEL: u8 = 1;
 
 /// Lengths of `struct xfrm_userpolicy_info`, `xfrm_selector` and `xfrm_user_tmpl`.
@@ -33,7 +33,7 @@ const BLOCK: u8 = 1;
 
 /// Which packets meet a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Direction {
+pub(crate) enum Direction {
     In,
     Out,
     Forward,
@@ -41,7 +41,7 @@ pub(in super::super) enum Direction {
 
 /// What becomes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Action {
+pub(crate) enum Action {
     Allow,
     Block,
     /// Not known here.
@@ -63,7 +63,7 @@ pub struct Template {
 
 /// A policy, with all that narrows it or is not known here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Entry {
+pub(crate) struct Entry {
     pub direction: Direction,
     pub action: Action,
     /// Sources and destinations.
@@ -107,7 +107,7 @@ impl Entry {
 }
 
 /// None for policies of sockets, which have no addresses.
-pub(in super::super) fn entry(body: &[u8]) -> Parsed<Option<Entry>> {
+pub(crate) fn entry(body: &[u8]) -> Parsed<Option<Entry>> {
     let (info, rest) = body.split_first_chunk::<INFO_LEN>().ok_or(Fault("policy"))?;
     let direction = match info[160] {
         0 => Direction::In,
@@ -190,7 +190,7 @@ fn selector(bytes: &[u8; SELECTOR_LEN]) -> Parsed<(IpNet, IpNet, bool)> {
 
 /// Messages for tests.
 #[cfg(test)]
-pub(in super::super) mod messages {
+pub(crate) mod messages {
     use super::*;
 
     pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {

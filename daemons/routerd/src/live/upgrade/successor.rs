@@ -86,6 +86,7 @@ impl Live {
         answer: SyncSender<Result<Value, String>>,
     ) -> Result<()> {
         anyhow::ensure!(self.upgrade.is_none(), "an upgrade is already running");
+        self.ensure_lasting_tunnels()?;
         self.begin_upgrade(program, answer).inspect_err(|_| self.take_back())
     }
 
