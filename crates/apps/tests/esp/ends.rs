@@ -4,7 +4,7 @@ use ebb_apps::esp::Tunnel;
 use ebb_graph::DropReason;
 
 use crate::harness::{Left, ip, net, template};
-use crate::{End, FAR, NEAR, PLAIN, carried, tunnel};
+use crate::{End, FAR, NEAR, PLAIN, carried, inner, tunnel};
 
 fn between(local: &str, remote: &str) -> Tunnel {
     Tunnel {
@@ -62,4 +62,21 @@ fn an_unknown_association_is_the_kernels_where_keys_are_exchanged() {
     near.esp.replace(&[], &[], &mut |_, _| None);
     assert!(matches!(send(&mut near)[..], [Left::Kernel(_)]));
     assert_eq!(near.count("dropped_unknown_spi"), 1);
+}
+
+/// Keys that are not the peer's open nothing, whichever algorithm, and what is counted says so.
+#[test]
+fn another_key_opens_nothing() {
+    use ebb_apps::esp::Algorithm::{Aes128CbcHmacSha256, Aes128Gcm, Aes256Gcm, Chacha20Poly1305};
+    for algorithm in [Aes128Gcm, Aes256Gcm, Chacha20Poly1305, Aes128CbcHmacSha256] {
+        let kind = crate::Kind { algorithm, ..PLAIN };
+        let mut near = End::new(kind, true);
+        let mut wrong = tunnel(kind, false);
+        wrong.into.1 = crate::key(algorithm, "c3");
+        let mut far = End::of(&[wrong]);
+        let sealed = carried(&near.pass(&inner(false, &[7; 40])));
+        let left = far.router.send(std::slice::from_ref(&sealed));
+        assert_eq!(left, [Left::Dropped(DropReason::Application)], "{algorithm:?}");
+        assert_eq!((far.count("dropped_forged"), far.count("opened_packets")), (1, 0));
+    }
 }
