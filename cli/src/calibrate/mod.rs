@@ -5,6 +5,7 @@
 
 mod app;
 mod bench;
+mod far_end;
 mod meter;
 mod paths;
 #[cfg(test)]
