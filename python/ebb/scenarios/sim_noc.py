@@ -113,7 +113,9 @@ class NocSimRouterVc:
     sw_alloc: Cycles for allocating the switch, at least 1, at most 4, default 1.
     traversal: Cycles in the switch, at least 1, at most 8, default 1.
     vc_alloc: Cycles for allocating a virtual channel, at least 1, at most 4, default 1.
-    vcs: Virtual channels of every port, at least 1, at most 8, default 4.
+    vcs: Virtual channels of every port, at least 1, at most 16, default 4.
+    wait_for_tail_credit: Whether a channel is given on when the buffer behind it is empty again, not
+        with a packet's tail, default False.
     """
 
     allocator: Literal["islip", "separable-input-first"] | None = None
@@ -128,6 +130,7 @@ class NocSimRouterVc:
     traversal: int | None = None
     vc_alloc: int | None = None
     vcs: int | None = None
+    wait_for_tail_credit: bool | None = None
     kind: Literal["vc"] = "vc"
 
 
@@ -209,8 +212,8 @@ class NocSim:
     normalise: How the load is meant; if absent `xy` for a task graph and `none` for everything else.
     output: Tables of single links, flows and packets, default {'flows': False, 'links': False,
         'packets': 0}.
-    own_ports: Whether the elements of a router have a port each instead of taking turns at one. Only a
-        flattened butterfly's may, default False.
+    own_ports: Whether the elements of a router have a port each instead of taking turns at one, on a
+        mesh or a flattened butterfly, default False.
     packets: The packets' lengths, default {'max': 10, 'min': 5, 'weighted': []}.
     paths: Paths of the routing `given`; flows that have none go by XY, default [].
     pe_mhz: The clock of the processing elements, above 0, default 1000.0.
@@ -221,7 +224,7 @@ class NocSim:
     replies: How packets are answered; without them they are not.
     router: The routers, default {'allocator': 'islip', 'credit': 1, 'depth': 8, 'kind': 'vc', 'link':
         1, 'link_by_length': False, 'rounds': 1, 'routing': 1, 'sw_alloc': 1, 'traversal': 1,
-        'vc_alloc': 1, 'vcs': 4}.
+        'vc_alloc': 1, 'vcs': 4, 'wait_for_tail_credit': False}.
     routing: The routing of packets, default 'xy'.
     run: Its length, default {'drain_max': 100000, 'sample': 10000, 'samples_max': 7, 'samples_min': 3,
         'warmup': 30000}.

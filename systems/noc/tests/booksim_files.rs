@@ -1,12 +1,12 @@
 //! Configurations of BookSim 2 beside what BookSim 2 itself makes of them (github.com/booksim/booksim2, master
 //! of 2026, means of three seeds with samples of 5,000 cycles): tori with datelines, fat trees, flattened
-//! butterflies, with links as long as they are.
+//! butterflies, concentrated meshes, 2 to 16 virtual channels, with links as long as they are.
 
 use ebb_scenario::{Document, MemoryFiles, Silent};
 use ebb_system_noc::{booksim, simulate};
 
 /// A configuration, and BookSim 2's mean packet latency in cycles and routers on the way.
-const RUNS: [(&str, f64, f64); 10] = [
+const RUNS: [(&str, f64, f64); 17] = [
     (
         "topology = torus; k = 4; n = 2; routing_function = dim_order; num_vcs = 4; injection_rate = 0.2;",
         19.31,
@@ -62,6 +62,51 @@ const RUNS: [(&str, f64, f64); 10] = [
          injection_rate = 0.2; sim_count = 3;",
         28.0,
         3.5,
+    ),
+    // Channels that are given on when their buffers are empty.
+    (
+        "topology = mesh; k = 4; n = 2; routing_function = dor; num_vcs = 4; vc_buf_size = 4; packet_size = 3; \
+         injection_rate_uses_flits = 1; injection_rate = 0.2; wait_for_tail_credit = 1; credit_delay = 2;",
+        22.621,
+        3.4899,
+    ),
+    (
+        "topology = mesh; k = 8; n = 2; routing_function = dor; num_vcs = 2; packet_size = 5; \
+         injection_rate_uses_flits = 1; injection_rate = 0.15; wait_for_tail_credit = 1;",
+        42.623,
+        6.2396,
+    ),
+    (
+        "topology = cmesh; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = dor_no_express; \
+         num_vcs = 4; packet_size = 4; injection_rate_uses_flits = 1; injection_rate = 0.1; \
+         use_noc_latency = 0; routing_delay = 0; wait_for_tail_credit = 1;",
+        22.540,
+        3.5124,
+    ),
+    (
+        "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = ran_min; \
+         num_vcs = 8; vc_buf_size = 4; routing_delay = 0; credit_delay = 2; injection_rate = 0.1;",
+        15.628,
+        2.4994,
+    ),
+    // BookSim 2's 16 virtual channels.
+    (
+        "topology = mesh; k = 4; n = 2; routing_function = dor; credit_delay = 2; routing_delay = 0; \
+         alloc_iters = 2; wait_for_tail_credit = 1; injection_rate = 0.2;",
+        16.220,
+        3.5005,
+    ),
+    (
+        "topology = torus; k = 4; n = 2; routing_function = dim_order; packet_size = 4; \
+         injection_rate_uses_flits = 1; injection_rate = 0.25; wait_for_tail_credit = 1;",
+        23.970,
+        3.0028,
+    ),
+    (
+        "topology = fattree; k = 2; n = 4; routing_function = nca; traffic = bitcomp; credit_delay = 2; \
+         routing_delay = 0; alloc_iters = 2; wait_for_tail_credit = 1; injection_rate = 0.29;",
+        30.496,
+        7.0,
     ),
 ];
 

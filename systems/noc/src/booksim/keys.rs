@@ -77,7 +77,7 @@ pub(super) const KEYS: &[Key] = &[
     key_of("max_held_slots", "-1", Unused),
     key_of("feedback_aging_scale", "1", Unused),
     key_of("feedback_offset", "0", Unused),
-    key_of("wait_for_tail_credit", "0", Only("0", "channels are given on with the tail")),
+    key_of("wait_for_tail_credit", "0", Read),
     key_of("vc_busy_when_full", "0", Only("0", "a full channel can be asked for")),
     key_of("vc_prioritize_empty", "0", Only("0", "full and empty channels are alike")),
     key_of("vc_priority_donation", "0", Only("0", "no priorities")),

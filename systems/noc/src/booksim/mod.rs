@@ -75,8 +75,8 @@ pub fn is_config(text: &str) -> bool {
 /// ```
 /// let toml = ebb_system_noc::booksim::to_toml("topology = mesh; routing_function = dor; num_vcs = 4;");
 /// assert!(toml.unwrap().contains("mesh = \"8x8\""));
-/// let refused = ebb_system_noc::booksim::to_toml("topology = cmesh;").unwrap_err();
-/// assert!(refused.to_string().contains("cmesh"));
+/// let refused = ebb_system_noc::booksim::to_toml("topology = qtree;").unwrap_err();
+/// assert!(refused.to_string().contains("qtree"));
 /// ```
 ///
 /// # Errors
@@ -86,7 +86,7 @@ pub fn to_toml(text: &str) -> Result<String, ConfigError> {
     let network = network::network(&config);
     let mut refused = std::mem::take(&mut config.refused);
     let mut check = |found: Result<(), ConfigError>| refused.extend(found.err());
-    let vcs_max = network.as_ref().map_or(8, |network| network.vcs_max);
+    let vcs_max = network.as_ref().map_or(16, |network| network.vcs_max);
     let square = network.as_ref().is_ok_and(|network| network.square);
     let network = network.map_err(|error| check(Err(error))).ok();
     if network.is_some() {
@@ -117,7 +117,7 @@ fn held_switch(config: &Config) -> Result<(), ConfigError> {
 
 /// Numbers that are simulated within limits only.
 fn limits(config: &Config, vcs_max: u64) -> Result<(), ConfigError> {
-    let vcs = if vcs_max == 8 { "1 to 8" } else { "1 to 4, as routers have so many ports" };
+    let vcs = if vcs_max == 16 { "1 to 16" } else { "1 to 8, as routers have so many ports" };
     let held = "0 or 1: with more, BookSim 2 holds back other packets behind one that is being \
         routed";
     let one = "1: with more BookSim 2 ends by an assertion of its own";
@@ -168,6 +168,9 @@ fn translated(config: &mut Config, network: &network::Network) -> Result<String,
         line(format_args!("{ours} = {}", config.whole(key)?));
     }
     line(format_args!("{}\nallocator = \"{allocator}\"", network.router));
+    if config.whole("wait_for_tail_credit")? > 0 {
+        line(format_args!("wait_for_tail_credit = true"));
+    }
     line(format_args!("\n[run]\nwarmup = {}\nsample = {sample}", warmup.saturating_mul(sample)));
     line(format_args!("samples_min = 3\nsamples_max = {samples_max}"));
     Ok(out)

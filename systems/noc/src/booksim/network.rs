@@ -19,10 +19,11 @@ pub(super) struct Network {
 pub(super) fn network(config: &Config) -> Result<Network, ConfigError> {
     match config.get("topology")? {
         "mesh" => mesh(config),
+        "cmesh" => concentrated(config),
         "torus" => torus(config),
         "fattree" => fat_tree(config),
         "flatfly" => flattened_butterfly(config),
-        _ => Err(config.unsupported("topology", "mesh, torus, fattree or flatfly")),
+        _ => Err(config.unsupported("topology", "mesh, cmesh, torus, fattree or flatfly")),
     }
 }
 
@@ -56,7 +57,30 @@ fn mesh(config: &Config) -> Result<Network, ConfigError> {
     let known = ["dor", "dim_order", "dor_mesh", "dim_order_mesh"];
     routing(config, &known, "dor or dim_order")?;
     let top = format!("mesh = \"{rows}x{cols}\"\ntorus = false");
-    Ok(Network { top, router: "link = 1".to_owned(), vcs_max: 8, square: rows == cols })
+    Ok(Network { top, router: "link = 1".to_owned(), vcs_max: 16, square: rows == cols })
+}
+
+/// `cmesh.cpp`: 2 x 2 elements at ports of their own at each router. Its links around the rim are not taken by
+/// routes without express channels; the others are as long as the elements that they pass.
+fn concentrated(config: &Config) -> Result<Network, ConfigError> {
+    let k = config.within("k", (2, 128), "2 to 128 routers in a row")?;
+    config.within("n", (2, 2), "two dimensions")?;
+    config.within("c", (4, 4), "4 elements at a router")?;
+    // BookSim 2 itself looks at these two only to see that they are alike.
+    if config.whole("x")? != config.whole("y")? {
+        return Err(config.unsupported("x", "as many as y"));
+    }
+    config.within("xr", (2, 2), "2 elements in a row at a router")?;
+    config.within("yr", (2, 2), "2 elements in a column at a router")?;
+    routing(config, &["dor_no_express", "dor_no_express_cmesh"], "dor_no_express")?;
+    if !k.is_power_of_two() {
+        return Err(config.unsupported("k", "a power of two"));
+    }
+    let link = if config.whole("use_noc_latency")? == 1 { 2 } else { 1 };
+    let all = 2 * k;
+    let top = format!("mesh = \"{all}x{all}\"\nconcentration = \"2x2\"\nown_ports = true");
+    let router = format!("link = {link}\nelement_link = 1");
+    Ok(Network { top, router, vcs_max: 16, square: true })
 }
 
 /// `kncube.cpp`: every link of a torus takes two cycles where lengths count, as its rings are folded.
@@ -72,7 +96,7 @@ fn torus(config: &Config) -> Result<Network, ConfigError> {
     let link = if config.whole("use_noc_latency")? == 1 { 2 } else { 1 };
     let top = format!("mesh = \"{rows}x{cols}\"\ntorus = true\nrouting = \"xy-dateline\"");
     let router = format!("link = {link}\nelement_link = 1");
-    Ok(Network { top, router, vcs_max: 8, square: rows == cols })
+    Ok(Network { top, router, vcs_max: 16, square: rows == cols })
 }
 
 /// `fattree.cpp`: k-ary n-tree, elements numbered along the last level.
@@ -86,7 +110,7 @@ fn fat_tree(config: &Config) -> Result<Network, ConfigError> {
     }
     let top =
         format!("mesh = \"{rows}x{cols}\"\nfat_tree = \"{k}x{n}\"\nrouting = \"nearest-ancestor\"");
-    let vcs_max = if k > 2 { 4 } else { 8 };
+    let vcs_max = if k > 4 { 8 } else { 16 };
     Ok(Network { top, router: "link = 1".to_owned(), vcs_max, square: rows == cols })
 }
 
@@ -112,5 +136,5 @@ fn flattened_butterfly(config: &Config) -> Result<Network, ConfigError> {
         "mesh = \"{all}x{all}\"\nbutterfly = true\nconcentration = \"{side}x{side}\"\nown_ports = true"
     );
     let router = format!("link = 1\nelement_link = 1\nlink_by_length = {by_length}");
-    Ok(Network { top, router, vcs_max: 4, square: true })
+    Ok(Network { top, router, vcs_max: 8, square: true })
 }

@@ -39,15 +39,15 @@ fn what_is_not_simulated_is_refused_by_name() {
     for (from, to, words) in [
         (
             "topology = mesh",
-            "topology = cmesh",
-            "`topology = cmesh` is not supported; supported: mesh, torus, fattree or flatfly",
+            "topology = qtree",
+            "`topology = qtree` is not supported; supported: mesh, cmesh, torus, fattree or flatfly",
         ),
         ("n = 2", "n = 3", "`n = 3`"),
         ("routing_function = dor", "routing_function = valiant", "valiant"),
         ("sample_period", "priority_scheme", "line 11: unknown key `priority_scheme`"),
         ("num_vcs     = 4", "num_vcs", "line 4: `num_vcs` is not `key = value;`"),
         ("num_vcs     = 4;", "num_vcs = 4", "line 4: "),
-        ("num_vcs     = 4", "num_vcs = 16", "`num_vcs = 16` is not supported; supported: 1 to 8"),
+        ("num_vcs     = 4", "num_vcs = 17", "`num_vcs = 17` is not supported; supported: 1 to 16"),
         ("{{5,6,7,8,9,10}}", "{5,6}", "packet_size"),
         ("{{1,1,1,1,1,1}}", "{{1,1}}", "packet_size_rate"),
         ("num_vcs     = 4", "traffic = {uniform,transpose}", "one value, for one class"),
@@ -69,12 +69,12 @@ fn what_is_not_simulated_is_refused_by_name() {
 
 #[test]
 fn all_that_is_refused_is_named_at_once() {
-    let text = "topology = fly; limit = 4; num_vcs = 16; input_speedup = 2; sw_allocator = pim; packet_size = {1,2};";
+    let text = "topology = fly; limit = 4; num_vcs = 17; input_speedup = 2; sw_allocator = pim; packet_size = {1,2};";
     let error = to_toml(text).expect_err("refused").to_string();
     for words in [
         "topology = fly",
         "unknown key `limit`",
-        "num_vcs = 16",
+        "num_vcs = 17",
         "input_speedup",
         "pim",
         "`packet_size =",
@@ -144,6 +144,11 @@ fn networks_become_scenarios_that_can_be_read() {
         ("topology = torus; k = 8; routing_function = dim_order; num_vcs = 2;", "8x8"),
         ("topology = fattree; k = 4; n = 3; routing_function = nca; num_vcs = 4;", "4x16"),
         (around("x"), "8x8"),
+        (
+            "topology = cmesh; k = 8; n = 2; c = 4; x = 8; y = 8; xr = 2; yr = 2; \
+             routing_function = dor_no_express; num_vcs = 16;",
+            "16x16",
+        ),
         ("topology = mesh; k = 5; n = 1; routing_function = dor; num_vcs = 1;", "1x5"),
     ] {
         let toml = to_toml(&format!("{text} seed = time;\nwatch_out = -;")).expect(text);

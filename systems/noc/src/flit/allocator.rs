@@ -1,8 +1,10 @@
 //! Allocators: who gets which virtual channel, and who crosses the switch.
 //!
-//! Requests are bit sets, so an allocation is a few machine words. The two kinds and their
+//! Requests are bit sets ([`Set`]), so an allocation is a few machine words. The two kinds and their
 //! pointers follow the descriptions by McKeown (1999, iSLIP) and by Becker and Dally (2009,
 //! separable input-first); with round-robin pointers that move only on a grant that was used.
+
+use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Not};
 
 /// How requests are matched with grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described)]
@@ -14,33 +16,96 @@ pub enum Allocator {
     SeparableInputFirst,
 }
 
+/// A set of small numbers in a machine word, or in two.
+pub(super) trait Set:
+    Copy
+    + std::fmt::Debug
+    + Eq
+    + Default
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + Not<Output = Self>
+    + BitAndAssign
+    + BitOrAssign
+{
+    /// How many numbers it can hold, from 0.
+    const SIZE: usize;
+    /// The set of `member` alone.
+    fn only(member: u8) -> Self;
+    /// The set of the first `count` numbers.
+    fn first(count: usize) -> Self;
+    /// The numbers of `few`, each `by` larger.
+    fn shifted(few: u64, by: usize) -> Self;
+    /// Whether it has no members.
+    fn is_empty(self) -> bool;
+    /// Its least member; [`Set::SIZE`] of an empty set.
+    fn least(self) -> u8;
+    /// Its members at or after `from`.
+    fn ahead(self, from: u8) -> Self;
+    /// The same without its least member.
+    fn rest(self) -> Self;
+}
+
+macro_rules! set {
+    ($word:ty) => {
+        impl Set for $word {
+            const SIZE: usize = <$word>::BITS as usize;
+            #[inline]
+            fn only(member: u8) -> $word {
+                1 << member
+            }
+            fn first(count: usize) -> $word {
+                <$word>::MAX >> (Self::SIZE - count)
+            }
+            #[inline]
+            fn shifted(few: u64, by: usize) -> $word {
+                <$word>::from(few) << by
+            }
+            #[inline]
+            fn is_empty(self) -> bool {
+                self == 0
+            }
+            #[inline]
+            fn least(self) -> u8 {
+                self.trailing_zeros() as u8
+            }
+            #[inline]
+            fn ahead(self, from: u8) -> $word {
+                self & (<$word>::MAX << from)
+            }
+            #[inline]
+            fn rest(self) -> $word {
+                self & (self - 1)
+            }
+        }
+    };
+}
+set!(u64);
+set!(u128);
+
 /// The first member of a non-empty set at or after `from`, around the end.
 #[inline]
-pub(super) fn pick(set: u64, from: u8) -> u8 {
-    let ahead = set & (u64::MAX << from);
-    let set = if ahead != 0 { ahead } else { set };
-    set.trailing_zeros() as u8
+pub(super) fn pick<S: Set>(set: S, from: u8) -> u8 {
+    let ahead = set.ahead(from);
+    if ahead.is_empty() { set.least() } else { ahead.least() }
 }
 
 /// The members of a set, ascending.
-pub(super) struct Members(pub(super) u64);
+pub(super) struct Members<S: Set>(pub(super) S);
 
-impl Iterator for Members {
+impl<S: Set> Iterator for Members<S> {
     type Item = u8;
 
     #[inline]
     fn next(&mut self) -> Option<u8> {
-        if self.0 == 0 {
+        if self.0.is_empty() {
             return None;
         }
-        let member = self.0.trailing_zeros() as u8;
-        self.0 &= self.0 - 1;
+        let member = self.0.least();
+        self.0 = self.0.rest();
         Some(member)
     }
 }
-
-/// Most requesters, and most resources.
-pub(super) const SIZE_MAX: usize = 64;
 
 /// Round-robin pointers of the `N` requesters and `N` resources of one allocator.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +119,13 @@ impl<const N: usize> Pointers<N> {
 }
 
 /// Requests by requester, as sets of resources, with room to work in. Empty between allocations.
-pub(super) struct Requests {
-    requesters: u64,
-    wants: [u64; SIZE_MAX],
-    resources: u64,
-    asked_by: [u64; SIZE_MAX],
+pub(super) struct Requests<S, const N: usize> {
+    requesters: S,
+    wants: [S; N],
+    resources: S,
+    asked_by: [S; N],
+    /// In a round, what each requester was granted or each resource was asked by; empty between rounds.
+    held: [S; N],
 }
 
 /// Which round of an allocation it is, of how many requesters and resources.
@@ -69,29 +136,30 @@ struct Turn {
     size: u8,
 }
 
-impl Requests {
-    pub(super) fn new() -> Requests {
-        Requests { requesters: 0, wants: [0; SIZE_MAX], resources: 0, asked_by: [0; SIZE_MAX] }
+impl<S: Set, const N: usize> Requests<S, N> {
+    pub(super) fn new() -> Requests<S, N> {
+        let (none, each) = (S::default(), [S::default(); N]);
+        Requests { requesters: none, wants: each, resources: none, asked_by: each, held: each }
     }
 
     /// Lets `requester` ask for every resource of `set`.
     #[inline]
-    pub(super) fn ask(&mut self, requester: u8, set: u64) {
-        if set == 0 {
+    pub(super) fn ask(&mut self, requester: u8, set: S) {
+        if set.is_empty() {
             return;
         }
-        self.requesters |= 1 << requester;
+        self.requesters |= S::only(requester);
         self.wants[requester as usize] |= set;
         self.resources |= set;
         for resource in Members(set) {
-            self.asked_by[resource as usize] |= 1 << requester;
+            self.asked_by[resource as usize] |= S::only(requester);
         }
     }
 
     /// Matches in up to `rounds` rounds, tells each match (requester, resource), and empties
     /// itself. `size` is the number of requesters and of resources.
     #[inline]
-    pub(super) fn allocate<const N: usize>(
+    pub(super) fn allocate(
         &mut self,
         kind: Allocator,
         rounds: u8,
@@ -107,71 +175,69 @@ impl Requests {
                     self.input_first_round(turn, pointers, &mut matched)
                 }
             };
-            if self.requesters == 0 {
+            if self.requesters.is_empty() {
                 break;
             }
         }
         for requester in Members(self.requesters) {
-            self.wants[requester as usize] = 0;
+            self.wants[requester as usize] = S::default();
         }
         for resource in Members(self.resources) {
-            self.asked_by[resource as usize] = 0;
+            self.asked_by[resource as usize] = S::default();
         }
-        self.requesters = 0;
-        self.resources = 0;
+        self.requesters = S::default();
+        self.resources = S::default();
     }
 
     #[inline]
-    fn islip_round<const N: usize>(
+    fn islip_round(
         &mut self,
         turn: Turn,
         pointers: &mut Pointers<N>,
         matched: &mut impl FnMut(u8, u8),
     ) {
-        let mut granted = [0u64; N];
-        let mut holders = 0u64;
+        let mut holders = S::default();
         for resource in Members(self.resources) {
             let who =
                 pick(self.asked_by[resource as usize], pointers.of_resource[resource as usize]);
-            granted[who as usize] |= 1 << resource;
-            holders |= 1 << who;
+            self.held[who as usize] |= S::only(resource);
+            holders |= S::only(who);
         }
         for who in Members(holders) {
-            let what = pick(granted[who as usize], pointers.of_requester[who as usize]);
+            let what = pick(
+                std::mem::take(&mut self.held[who as usize]),
+                pointers.of_requester[who as usize],
+            );
             self.settle(who, what, turn, pointers);
             matched(who, what);
         }
     }
 
     #[inline]
-    fn input_first_round<const N: usize>(
+    fn input_first_round(
         &mut self,
         turn: Turn,
         pointers: &mut Pointers<N>,
         matched: &mut impl FnMut(u8, u8),
     ) {
-        let mut asked = [0u64; N];
-        let mut resources = 0u64;
+        let mut resources = S::default();
         for who in Members(self.requesters) {
             let what = pick(self.wants[who as usize], pointers.of_requester[who as usize]);
-            asked[what as usize] |= 1 << who;
-            resources |= 1 << what;
+            self.held[what as usize] |= S::only(who);
+            resources |= S::only(what);
         }
         for what in Members(resources) {
-            let who = pick(asked[what as usize], pointers.of_resource[what as usize]);
+            let who = pick(
+                std::mem::take(&mut self.held[what as usize]),
+                pointers.of_resource[what as usize],
+            );
             self.settle(who, what, turn, pointers);
             matched(who, what);
         }
     }
 
     #[inline]
-    fn settle<const N: usize>(
-        &mut self,
-        who: u8,
-        what: u8,
-        turn: Turn,
-        pointers: &mut Pointers<N>,
-    ) {
+    fn settle(&mut self, who: u8, what: u8, turn: Turn, pointers: &mut Pointers<N>) {
         if turn.first {
             pointers.of_resource[what as usize] = if who + 1 == turn.size { 0 } else { who + 1 };
             pointers.of_requester[who as usize] = if what + 1 == turn.size { 0 } else { what + 1 };
@@ -186,25 +252,25 @@ impl Requests {
         for resource in Members(self.wants[who as usize]) {
             self.drop_request(who, resource);
         }
-        self.wants[who as usize] = 0;
-        self.requesters &= !(1 << who);
+        self.wants[who as usize] = S::default();
+        self.requesters &= !S::only(who);
         for requester in Members(self.asked_by[what as usize]) {
             let wants = &mut self.wants[requester as usize];
-            *wants &= !(1 << what);
-            if *wants == 0 {
-                self.requesters &= !(1 << requester);
+            *wants &= !S::only(what);
+            if wants.is_empty() {
+                self.requesters &= !S::only(requester);
             }
         }
-        self.asked_by[what as usize] = 0;
-        self.resources &= !(1 << what);
+        self.asked_by[what as usize] = S::default();
+        self.resources &= !S::only(what);
     }
 
     #[inline]
     fn drop_request(&mut self, who: u8, resource: u8) {
         let asked_by = &mut self.asked_by[resource as usize];
-        *asked_by &= !(1 << who);
-        if *asked_by == 0 {
-            self.resources &= !(1 << resource);
+        *asked_by &= !S::only(who);
+        if asked_by.is_empty() {
+            self.resources &= !S::only(resource);
         }
     }
 }
@@ -219,7 +285,7 @@ mod tests {
         asks: &[(u8, u64)],
         pointers: &mut Pointers<5>,
     ) -> Vec<(u8, u8)> {
-        let mut requests = Requests::new();
+        let mut requests = Requests::<u64, 5>::new();
         asks.iter().for_each(|&(who, set)| requests.ask(who, set));
         let mut matches = Vec::new();
         requests.allocate(kind, rounds, 5, pointers, |who, what| matches.push((who, what)));

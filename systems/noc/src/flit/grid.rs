@@ -57,6 +57,11 @@ enum Shape {
     Tree,
 }
 
+/// Most virtual channels of routers with so many ports: what sets of two machine words hold.
+pub fn vcs_max(ports: usize) -> u8 {
+    if ports <= 8 { 16 } else { 8 }
+}
+
 /// A grid of `rows` x `cols` tiles, as a mesh, with links around the rim as a torus, or with a link
 /// between any two of a row or column as a flattened butterfly.
 #[derive(Debug, Clone)]

@@ -41,7 +41,9 @@ pub use allocator::Allocator;
 pub use arrivals::{Arrivals, Lengths, TraceEntry};
 pub use clock::Clock;
 pub use demand::{Demand, DemandError, Flow, FlowPath};
-pub use grid::{EAST, Grid, LOCAL, NORTH, NOWHERE, PORTS, PORTS_MAX, SOUTH, WEST, opposite};
+pub use grid::{
+    EAST, Grid, LOCAL, NORTH, NOWHERE, PORTS, PORTS_MAX, SOUTH, WEST, opposite, vcs_max,
+};
 pub use handshake::HandshakeRouter;
 pub use notes::{FlowNote, Notes, PacketNote};
 pub use order::{Order, dimension_order_path};

@@ -1,6 +1,7 @@
 //! One run: warm up, measure, drain, and say honestly how it ended.
 
 use super::Network;
+use super::allocator::Set;
 use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::demand::Demand;
@@ -112,12 +113,17 @@ impl Simulation<'_> {
     ) -> Outcome {
         match self.router {
             Router::Vc(how) => {
-                if self.grid.ports() > PORTS {
-                    let network = VcNetwork::<PORTS_MAX>::new(self.grid, how, self.demand);
-                    return Run::new(self, network, notes, seed).run(progress);
+                // Sets of one word where a router's channels fit into it, of two where not.
+                let ports = if self.grid.ports() > PORTS { PORTS_MAX } else { PORTS };
+                match (ports, ports * usize::from(how.vcs) > 64) {
+                    (PORTS, false) => self.run_vc::<u64, PORTS, 64>(how, notes, seed, progress),
+                    (PORTS, true) => self.run_vc::<u128, PORTS, 128>(how, notes, seed, progress),
+                    (_, false) => self.run_vc::<u64, PORTS_MAX, 64>(how, notes, seed, progress),
+                    _ if self.grid.ports() <= 8 => {
+                        self.run_vc::<u128, 8, 128>(how, notes, seed, progress)
+                    }
+                    _ => self.run_vc::<u128, PORTS_MAX, 128>(how, notes, seed, progress),
                 }
-                let network = VcNetwork::<PORTS>::new(self.grid, how, self.demand);
-                Run::new(self, network, notes, seed).run(progress)
             }
             Router::Voq(how) => {
                 Run::new(self, VoqNetwork::new(self.grid, how), notes, seed).run(progress)
@@ -127,6 +133,19 @@ impl Simulation<'_> {
                 Run::new(self, network, notes, seed).run(progress)
             }
         }
+    }
+}
+
+impl Simulation<'_> {
+    fn run_vc<S: Set, const PORTS: usize, const N: usize>(
+        &self,
+        how: VcRouter,
+        notes: Option<Notes>,
+        seed: Seed,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) -> Outcome {
+        let network = VcNetwork::<S, PORTS, N>::new(self.grid, how, self.demand);
+        Run::new(self, network, notes, seed).run(progress)
     }
 }
 

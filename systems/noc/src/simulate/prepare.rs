@@ -45,6 +45,11 @@ pub(super) fn prepare(
     let sharing = Sharing::of(scenario, &elements)?;
     let mesh = sharing.routers(scenario, &elements)?;
     let grid = grid(scenario, &elements, &mesh)?;
+    if let RouterKind::Vc(vc) = scenario.router {
+        let most = flit::vcs_max(grid.ports());
+        let message = format!("{} are too many for routers of {} ports", vc.vcs, grid.ports());
+        Invalid::unless(vc.vcs <= most, "router.vcs", message, format!("use 1 to {most}"))?;
+    }
     let arrivals = match scenario.trace() {
         Some(file) => {
             let entries = read_trace(file, files, elements.nodes())?;
@@ -382,11 +387,13 @@ fn grid(scenario: &Scenario, elements: &Mesh, mesh: &Mesh) -> Result<Grid, Inval
         )?;
         return Ok(Grid::tree(arity, levels));
     }
-    if !scenario.butterfly {
-        return Ok(grid_of(mesh));
-    }
     let (rows, cols) = if scenario.own_ports { scenario.elements()? } else { (1, 1) };
     let message = format!("{}x{} routers have too many ports", mesh.rows(), mesh.columns());
+    if !scenario.butterfly {
+        let few = flit::PORTS - 1 + rows * cols <= flit::PORTS_MAX;
+        Invalid::unless(few, "concentration", message, "use at most 12 elements at a router")?;
+        return Ok(grid_of(mesh).with_blocks(rows, cols));
+    }
     let few = mesh.rows() + mesh.columns() - 2 + rows * cols < flit::PORTS_MAX;
     Invalid::unless(few, "mesh", message, "use at most 8x8, or concentration")?;
     Ok(Grid::butterfly(mesh.rows(), mesh.columns()).with_blocks(rows, cols))

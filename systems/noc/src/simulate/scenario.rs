@@ -8,8 +8,7 @@ use ebb_scenario::{Check, Described, Invalid};
 use serde::Deserialize;
 
 use crate::flit::{
-    Arrivals, HandshakeRouter, Lengths, Order, PORTS, PORTS_MAX, Phases, Replies, VcRouter,
-    VoqRouter,
+    Arrivals, HandshakeRouter, Lengths, Order, PORTS_MAX, Phases, Replies, VcRouter, VoqRouter,
 };
 use crate::planes::Allocation;
 use crate::routing::GivenPath;
@@ -31,8 +30,8 @@ pub struct Scenario {
     /// router if absent.
     #[serde(default)]
     pub concentration: Option<String>,
-    /// Whether the elements of a router have a port each instead of taking turns at one. Only a flattened
-    /// butterfly's may.
+    /// Whether the elements of a router have a port each instead of taking turns at one, on a mesh or a
+    /// flattened butterfly.
     #[serde(default)]
     pub own_ports: bool,
     /// Arity x levels of a fat tree, such as `4x3`, whose elements `mesh` numbers.
@@ -323,10 +322,7 @@ impl Scenario {
             RouterKind::Voq(_) | RouterKind::Handshake(_) => {
                 rule(false, "router.kind", what, "set kind = \"vc\"")
             }
-            RouterKind::Vc(vc) => {
-                let message = "are too many for routers with so many ports";
-                rule(vc.vcs <= 4, "router.vcs", message, "use 1 to 4")
-            }
+            RouterKind::Vc(_) => Ok(()),
         }
     }
 
@@ -350,23 +346,16 @@ impl Scenario {
     fn check_fat_tree(&self) -> Result<(), Invalid> {
         let rule = Invalid::unless;
         let climbs = self.routing == "nearest-ancestor";
-        let Some((arity, _)) = self.tree()? else {
+        if self.tree()?.is_none() {
             return rule(!climbs, "routing", "needs a fat tree", "set fat_tree, for example 4x3");
-        };
+        }
         rule(climbs, "routing", "is not a routing of a fat tree", "nearest-ancestor")?;
         let what = "cannot be combined with fat_tree";
         rule(!self.torus && !self.butterfly, "mesh", what, "remove torus and butterfly")?;
         rule(self.elements()? == (1, 1), "concentration", what, "none")?;
         rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
         self.check_one_plane(what)?;
-        let vcs = match self.router {
-            RouterKind::Vc(vc) => usize::from(vc.vcs),
-            RouterKind::Voq(_) | RouterKind::Handshake(_) => {
-                return Err(Invalid::new("router.kind", what, "set kind = \"vc\""));
-            }
-        };
-        let few = 2 * arity <= PORTS || vcs <= 4;
-        rule(few, "router.vcs", "are too many for routers with so many ports", "use 1 to 4")
+        rule(matches!(self.router, RouterKind::Vc(_)), "router.kind", what, "set kind = \"vc\"")
     }
 
     /// Rings with datelines: one plane of a whole torus at one speed.
@@ -413,8 +402,12 @@ impl Scenario {
 
     fn check_concentration(&self) -> Result<(), Invalid> {
         let rule = Invalid::unless;
-        let alike = self.butterfly && self.routing != "adaptive-credits";
-        let remedy = "set butterfly = true with xy, yx or o1turn, or remove it";
+        let vc = matches!(self.router, RouterKind::Vc(_)) && self.energy.router.is_none();
+        let plain = !self.torus && self.planes == 1 && matches!(self.alpha, Alpha::Fixed(_)) && vc;
+        let computed = self.order().is_some() && self.routing != "adaptive-credits";
+        let alike = (self.butterfly || plain) && computed;
+        let remedy = "use xy, yx or o1turn on one plane of a mesh or flattened butterfly with kind = \"vc\", \
+            a factor alpha and no energy.router, or remove it";
         rule(!self.own_ports || alike, "own_ports", "is not supported for this network", remedy)?;
         if self.elements()? == (1, 1) {
             return Ok(());

@@ -175,7 +175,13 @@ fn nonsense_is_named() {
         ("routing = \"zigzag\"\n", "", "zigzag"),
         ("alpha_max = 0.5\n", "", "alpha_max"),
         ("colour = 1\n", "", "colour"),
-        ("", "[router]\nkind = \"vc\"\nvcs = 9\n", "router.vcs"),
+        ("", "[router]\nkind = \"vc\"\nvcs = 17\n", "router.vcs"),
+        (
+            "butterfly = true\nconcentration = \"2x4\"\nown_ports = true\n",
+            "[router]\nkind = \"vc\"\nvcs = 9\n",
+            "use 1 to 8",
+        ),
+        ("torus = true\nown_ports = true\nconcentration = \"2x2\"\n", "", "own_ports"),
         ("", "[router]\nkind = \"bus\"\n", "bus"),
         ("", "[packets]\nmin = 0\n", "packets.min"),
     ] {

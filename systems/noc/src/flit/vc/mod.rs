@@ -13,7 +13,7 @@ mod router;
 mod waits;
 
 use super::Network;
-use super::allocator::{Allocator, Requests};
+use super::allocator::{Allocator, Requests, Set};
 use super::demand::Demand;
 use super::ends::{Ends, Flit, is_head, packet_of};
 use super::grid::{Grid, NOWHERE};
@@ -26,7 +26,7 @@ use router::Core;
 #[serde(deny_unknown_fields, default)]
 pub struct VcRouter {
     /// Virtual channels of every port.
-    #[schema(least = 1, most = 8)]
+    #[schema(least = 1, most = 16)]
     pub vcs: u8,
     /// Flits that the buffer of a virtual channel holds.
     #[schema(least = 1, most = 4096)]
@@ -54,6 +54,8 @@ pub struct VcRouter {
     /// Cycles for taking note of a credit.
     #[schema(most = 64)]
     pub credit: u8,
+    /// Whether a channel is given on when the buffer behind it is empty again, not with a packet's tail.
+    pub wait_for_tail_credit: bool,
     /// How channels and the switch are allocated.
     pub allocator: Allocator,
     /// Rounds of an allocation in one cycle.
@@ -74,6 +76,7 @@ impl Default for VcRouter {
             element_link: None,
             link_by_length: false,
             credit: 1,
+            wait_for_tail_credit: false,
             allocator: Allocator::Islip,
             rounds: 1,
         }
@@ -139,8 +142,9 @@ struct Arrival {
 
 const TO_ELEMENT: u32 = 1 << 31;
 
-/// All routers of a grid, each with up to so many ports.
-pub(super) struct VcNetwork<'g, const PORTS: usize> {
+/// All routers of a grid, each with up to so many ports, of up to `N` virtual channels altogether: as many
+/// as a set of `S` holds.
+pub(super) struct VcNetwork<'g, S: Set, const PORTS: usize, const N: usize> {
     grid: &'g Grid,
     how: VcRouter,
     vcs: usize,
@@ -151,7 +155,7 @@ pub(super) struct VcNetwork<'g, const PORTS: usize> {
     inputs: Vec<InputVc>,
     buffers: Vec<Flit>,
     credits: Vec<u16>,
-    cores: Vec<Core<PORTS>>,
+    cores: Vec<Core<S, PORTS, N>>,
     /// Behind each port of each tile, the first virtual channel of the port on the other side; of an
     /// element's port its own first one, with [`TO_ELEMENT`].
     across: Vec<u32>,
@@ -161,22 +165,25 @@ pub(super) struct VcNetwork<'g, const PORTS: usize> {
     element_at: Vec<u32>,
     /// The first virtual channel of each element's port.
     home: Vec<u32>,
-    port_of: [u8; super::allocator::SIZE_MAX],
+    port_of: [u8; N],
     source_credits: Vec<u16>,
-    source_taken: Vec<u8>,
+    source_taken: Vec<u16>,
+    /// Of these, those whose packets' tails have left.
+    source_left: Vec<u16>,
     active: Vec<u64>,
     flits: Wheel<Arrival>,
     credits_back: Wheel<u32>,
     source_credits_back: Wheel<u32>,
-    vc_requests: Requests,
-    sw_requests: Requests,
+    vc_requests: Requests<S, N>,
+    sw_requests: Requests<u64, PORTS>,
     link_flits: Vec<u64>,
     inside: u64,
 }
 
-impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
+impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> {
     /// Empty routers. `demand` divides the virtual channels of every port among classes and layers.
-    pub(super) fn new(grid: &'g Grid, how: VcRouter, demand: &Demand) -> VcNetwork<'g, PORTS> {
+    pub(super) fn new(grid: &'g Grid, how: VcRouter, demand: &Demand) -> Self {
+        assert!(N == S::SIZE && PORTS * how.vcs as usize <= N, "sets hold a router's channels");
         let (tiles, vcs, depth) = (grid.tiles(), how.vcs as usize, how.depth as usize);
         let channels = tiles * PORTS * vcs;
         let stage = Stage::Empty;
@@ -204,7 +211,7 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
             ports.map(|(tile, port)| how.on_link(grid, tile, port) as u16).collect();
         let far = u64::from(cycles.iter().copied().max().unwrap_or(0));
         let ahead = u64::from(how.traversal) + far + u64::from(how.credit) + 2;
-        let mut port_of = [0; super::allocator::SIZE_MAX];
+        let mut port_of = [0; N];
         (0..PORTS * vcs).for_each(|channel| port_of[channel] = (channel / vcs) as u8);
         VcNetwork {
             grid,
@@ -223,6 +230,7 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
             port_of,
             source_credits: vec![how.depth; home.len() * vcs],
             source_taken: vec![0; home.len()],
+            source_left: vec![0; home.len()],
             home,
             active: vec![0; tiles.div_ceil(64)],
             flits: Wheel::new(ahead),
@@ -242,10 +250,22 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
 
     fn receive_credits(&mut self, now: u64) {
         while let Some(channel) = self.credits_back.pop(now + 1) {
-            self.credits[channel as usize] += 1;
+            let credits = &mut self.credits[channel as usize];
+            *credits += 1;
+            if *credits == self.how.depth && self.how.wait_for_tail_credit {
+                let size = (PORTS * self.vcs) as u32;
+                self.cores[(channel / size) as usize].drained((channel % size) as u8);
+            }
         }
         while let Some(channel) = self.source_credits_back.pop(now + 1) {
-            self.source_credits[channel as usize] += 1;
+            let credits = &mut self.source_credits[channel as usize];
+            *credits += 1;
+            if *credits == self.how.depth && self.how.wait_for_tail_credit {
+                let (element, vc) = (channel as usize / self.vcs, channel as usize % self.vcs);
+                let vc = self.source_left[element] & (1 << vc);
+                self.source_left[element] &= !vc;
+                self.source_taken[element] &= !vc;
+            }
         }
     }
 
@@ -324,7 +344,10 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
                     let flit = ends.take(element as u32, now);
                     self.source_credits[element * self.vcs + vc] -= 1;
                     if super::ends::is_tail(flit) {
-                        self.source_taken[element] &= !(1 << vc);
+                        match self.how.wait_for_tail_credit {
+                            true => self.source_left[element] |= 1 << vc,
+                            false => self.source_taken[element] &= !(1 << vc),
+                        }
                     }
                     self.inside += 1;
                     let at = self.home[element] + vc as u32;
@@ -358,7 +381,7 @@ impl<'g, const PORTS: usize> VcNetwork<'g, PORTS> {
     }
 }
 
-impl<const PORTS: usize> Network for VcNetwork<'_, PORTS> {
+impl<S: Set, const PORTS: usize, const N: usize> Network for VcNetwork<'_, S, PORTS, N> {
     fn step(&mut self, now: u64, ends: &mut Ends<'_>) {
         self.receive_credits(now);
         self.receive_flits(now, ends);

@@ -1,7 +1,7 @@
 //! One router's cycle: virtual channels for the heads that ask, then the switch for the flits that
 //! have a channel and a credit.
 
-use super::super::allocator::{Members, Pointers, SIZE_MAX};
+use super::super::allocator::{Members, Pointers, Set};
 use super::super::ends::{Ends, is_tail};
 use super::super::grid::LOCAL;
 use super::{Arrival, InputVc, Stage, TO_ELEMENT, VcNetwork};
@@ -11,32 +11,36 @@ const LATER: usize = 15;
 
 /// What a router decides with. Sets are of its input or output virtual channels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Core<const PORTS: usize> {
+pub(super) struct Core<S, const PORTS: usize, const N: usize> {
     /// Inputs that ask for an output virtual channel.
-    asking: u64,
+    asking: S,
     /// Inputs that ask for the switch.
-    crossing: u64,
+    crossing: S,
     /// Output virtual channels that no packet owns.
-    free: u64,
+    free: S,
+    /// Of the others, those that a tail has left by and whose buffers are not empty yet, where that is waited for.
+    draining: S,
     /// Cycle up to which inputs may join one of the sets later.
     later_until: u64,
-    asking_at: [u64; LATER + 1],
-    crossing_at: [u64; LATER + 1],
+    asking_at: [S; LATER + 1],
+    crossing_at: [S; LATER + 1],
     /// For each input port, the virtual channel whose turn it is.
     turn: [u8; PORTS],
-    vc_pointers: Pointers<SIZE_MAX>,
+    vc_pointers: Pointers<N>,
     sw_pointers: Pointers<PORTS>,
 }
 
-impl<const PORTS: usize> Core<PORTS> {
-    pub(super) fn new(channels: usize) -> Core<PORTS> {
+impl<S: Set, const PORTS: usize, const N: usize> Core<S, PORTS, N> {
+    pub(super) fn new(channels: usize) -> Core<S, PORTS, N> {
+        let none = S::default();
         Core {
-            asking: 0,
-            crossing: 0,
-            free: u64::MAX >> (64 - channels),
+            asking: none,
+            crossing: none,
+            free: S::first(channels),
+            draining: none,
             later_until: 0,
-            asking_at: [0; LATER + 1],
-            crossing_at: [0; LATER + 1],
+            asking_at: [none; LATER + 1],
+            crossing_at: [none; LATER + 1],
             turn: [0; PORTS],
             vc_pointers: Pointers::START,
             sw_pointers: Pointers::START,
@@ -46,14 +50,14 @@ impl<const PORTS: usize> Core<PORTS> {
     /// Lets input `channel` ask for an output virtual channel from cycle `when`.
     #[inline]
     pub(super) fn ask_at(&mut self, when: u64, channel: usize) {
-        self.asking_at[when as usize & LATER] |= 1 << channel;
+        self.asking_at[when as usize & LATER] |= S::only(channel as u8);
         self.later_until = self.later_until.max(when);
     }
 
     /// Lets input `channel` ask for the switch from cycle `when`.
     #[inline]
     pub(super) fn cross_at(&mut self, when: u64, channel: usize) {
-        self.crossing_at[when as usize & LATER] |= 1 << channel;
+        self.crossing_at[when as usize & LATER] |= S::only(channel as u8);
         self.later_until = self.later_until.max(when);
     }
 
@@ -66,45 +70,59 @@ impl<const PORTS: usize> Core<PORTS> {
 
     #[inline]
     fn rests_after(&self, now: u64) -> bool {
-        self.asking | self.crossing == 0 && self.later_until <= now
+        (self.asking | self.crossing).is_empty() && self.later_until <= now
+    }
+
+    /// Frees output virtual channel `out`, whose buffer has become empty, if its last packet's tail has left.
+    #[inline]
+    pub(super) fn drained(&mut self, out: u8) {
+        let out = self.draining & S::only(out);
+        self.draining &= !out;
+        self.free |= out;
+    }
+
+    /// Whether output virtual channel `out` waits only for its buffer to become empty.
+    pub(super) fn is_draining(&self, out: u8) -> bool {
+        !(self.draining & S::only(out)).is_empty()
     }
 
     /// Output virtual channels that no packet owns.
-    pub(super) fn free(&self) -> u64 {
+    pub(super) fn free(&self) -> S {
         self.free
     }
 }
 
 /// The output virtual channels of a tile that may be asked for.
-struct Choice<'a> {
+struct Choice<'a, S> {
     /// Those that no packet owns.
-    free: u64,
+    free: S,
     credits: &'a [u16],
     masks: &'a [u64],
     vcs: usize,
     depth: u16,
 }
 
-impl Choice<'_> {
+impl<S: Set> Choice<'_, S> {
     #[inline]
-    fn of_layer(&self, input: &InputVc) -> u64 {
+    fn of_layer(&self, input: &InputVc) -> S {
         self.free & self.at(input.layer, input.port)
     }
 
     /// The channels of a layer at a port.
     #[inline]
-    fn at(&self, layer: u8, port: u8) -> u64 {
-        self.masks[layer as usize] << (port as usize * self.vcs)
+    fn at(&self, layer: u8, port: u8) -> S {
+        S::shifted(self.masks[layer as usize], port as usize * self.vcs)
     }
 
     /// What a head under adaptive routing asks for: empty channels of the nearer neighbour with more
     /// credits, else of the other, else the escape. Only a channel whose buffer is empty is taken, so that
     /// every head gets to the front of its buffer and can escape: a packet behind another's tail could wait
     /// in a circle of such tails, none of them at a front.
-    fn adaptive(&self, input: &InputVc) -> u64 {
+    fn adaptive(&self, input: &InputVc) -> S {
         let escape = input.layer & !1;
         if input.layer == escape || input.port == LOCAL {
-            let chosen = if input.port == LOCAL { self.at(escape | 1, LOCAL) } else { 0 };
+            let chosen =
+                if input.port == LOCAL { self.at(escape | 1, LOCAL) } else { S::default() };
             return self.free & (self.at(escape, input.port) | chosen);
         }
         let room = |port: u8| -> u32 {
@@ -117,8 +135,8 @@ impl Choice<'_> {
         for port in order {
             let empty = |out: &u8| self.credits[*out as usize] == self.depth;
             let free = Members(self.free & self.at(input.layer, port));
-            let set = free.filter(empty).fold(0, |set, out| set | 1 << out);
-            if set != 0 {
+            let set = free.filter(empty).fold(S::default(), |set, out| set | S::only(out));
+            if !set.is_empty() {
                 return set;
             }
         }
@@ -126,7 +144,7 @@ impl Choice<'_> {
     }
 }
 
-impl<const PORTS: usize> VcNetwork<'_, PORTS> {
+impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
     /// Lets every router with something to decide decide.
     pub(super) fn decide(&mut self, now: u64, ends: &mut Ends<'_>) {
         for word in 0..self.active.len() {
@@ -134,10 +152,10 @@ impl<const PORTS: usize> VcNetwork<'_, PORTS> {
                 let tile = word * 64 + bit as usize;
                 self.cores[tile].begin(now);
                 let crossing = self.cores[tile].crossing;
-                if self.cores[tile].asking != 0 {
+                if !self.cores[tile].asking.is_empty() {
                     self.allocate_channels(tile, now);
                 }
-                if crossing != 0 {
+                if !crossing.is_empty() {
                     self.allocate_switch(tile, crossing, now, ends);
                 }
                 if self.cores[tile].rests_after(now) {
@@ -175,14 +193,14 @@ impl<const PORTS: usize> VcNetwork<'_, PORTS> {
             input.out = out;
             input.port = port_of[out as usize];
             input.stage = Stage::Flowing;
-            *asking &= !(1 << channel);
-            *free &= !(1 << out);
-            crossing_at[when as usize & LATER] |= 1 << channel;
+            *asking &= !S::only(channel);
+            *free &= !S::only(out);
+            crossing_at[when as usize & LATER] |= S::only(channel);
             *later_until = when.max(*later_until);
         });
     }
 
-    fn allocate_switch(&mut self, tile: usize, crossing: u64, now: u64, ends: &mut Ends<'_>) {
+    fn allocate_switch(&mut self, tile: usize, crossing: S, now: u64, ends: &mut Ends<'_>) {
         let size = PORTS * self.vcs;
         let base = tile * size;
         let mut candidate = [[u8::MAX; PORTS]; PORTS];
@@ -232,7 +250,11 @@ impl<const PORTS: usize> VcNetwork<'_, PORTS> {
         let core = &mut self.cores[tile];
         core.turn[from as usize] = if vc as usize + 1 == self.vcs { 0 } else { vc + 1 };
         if tail {
-            core.free |= 1 << out;
+            let out = S::only(out);
+            match self.how.wait_for_tail_credit {
+                true => core.draining |= out,
+                false => core.free |= out,
+            }
         }
         self.forward(tile, to, out - to * self.vcs as u8, flit, now);
         self.return_credit(tile, from, vc, now);
@@ -240,7 +262,7 @@ impl<const PORTS: usize> VcNetwork<'_, PORTS> {
         if left > 0 && !tail && self.how.sw_alloc == 1 {
             return;
         }
-        core.crossing &= !(1 << channel);
+        core.crossing &= !S::only(channel);
         if left == 0 {
             if tail {
                 self.inputs[index].stage = Stage::Empty;

@@ -4,7 +4,7 @@
 //! A channel lives when it can move now, or when something it waits for lives (one of several
 //! output channels is enough). What is left when nothing more comes to life is deadlocked.
 
-use super::super::allocator::Members;
+use super::super::allocator::{Members, Set};
 use super::{Stage, TO_ELEMENT, VcNetwork};
 
 /// What a channel waits for.
@@ -15,7 +15,7 @@ enum Wait {
     AnyOf(Vec<usize>),
 }
 
-impl<const PORTS: usize> VcNetwork<'_, PORTS> {
+impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
     /// A circle of waiting channels in words, if some channels are deadlocked.
     pub(super) fn wait_circle(&self) -> Option<Vec<String>> {
         let holds = |channel: &usize| {
@@ -76,13 +76,25 @@ impl<const PORTS: usize> VcNetwork<'_, PORTS> {
             Stage::Asking => {
                 // Under adaptive routing every head may escape, whatever else it may do.
                 let layer = if self.adaptive { input.layer & !1 } else { input.layer };
-                let may = self.layer_masks[layer as usize] << (input.port as usize * self.vcs);
-                match self.cores[tile].free() & may {
-                    0 => {
-                        Wait::AnyOf(Members(may).filter_map(|out| self.owner(tile, out)).collect())
-                    }
-                    _ => Wait::Nothing,
+                let mask = self.layer_masks[layer as usize];
+                let may = S::shifted(mask, input.port as usize * self.vcs);
+                if !(self.cores[tile].free() & may).is_empty() {
+                    return Wait::Nothing;
                 }
+                let across = self.across[tile * PORTS + input.port as usize];
+                let mut others = Vec::new();
+                for out in Members(may) {
+                    if self.cores[tile].is_draining(out) {
+                        // The buffer behind it empties by itself, or waits for what is at its front.
+                        if across & TO_ELEMENT != 0 || credits[tile * size + out as usize] {
+                            return Wait::Nothing;
+                        }
+                        let vc = out as usize - input.port as usize * self.vcs;
+                        others.push(across as usize + vc);
+                    }
+                    others.extend(self.owner(tile, out));
+                }
+                Wait::AnyOf(others)
             }
             Stage::Flowing if input.len > 0 => {
                 let out = tile * size + input.out as usize;
