@@ -302,7 +302,9 @@ impl Found {
         let mut report = Report::new(format!("Cost of {}", self.app.name())).table(table);
         if let Some(saved) = self.saved {
             let percent = saved * 100.0;
-            report = report.text(format!("It spared the link {percent:.0} % of all bytes."));
+            report = report.text(format!(
+                "It spared the link {percent:.0} % of the bytes of payloads that it looked at."
+            ));
         }
         report
             .text(format!(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use ebb_apps::Application as _;
 use ebb_apps::dedup::{Dedup, Peer, Settings, random};
 use ebb_graph::{Batch, Pool, PortId};
 use ebb_routerd::config;
@@ -17,14 +18,13 @@ const BURST_NS: u64 = 6_000_000;
 
 /// Both peers, and what decodes.
 pub(super) struct FarEnd {
+    app: Arc<Dedup>,
     near: Arc<Peer>,
     far: Arc<Peer>,
     graph: Forwarder,
     pool: Pool,
     packets: usize,
     passes: u64,
-    /// Bytes that were to leave, and those that left.
-    bytes: [usize; 2],
 }
 
 impl FarEnd {
@@ -36,6 +36,7 @@ impl FarEnd {
         let make = || Arc::new(Dedup::new(1, &settings, &[(PortId(0), random())], &bell));
         let (near, far) = (make(), make());
         let mut end = FarEnd {
+            app: near.clone(),
             near: near.peers()[0].clone(),
             far: far.peers()[0].clone(),
             // What it forwards goes elsewhere: it is encoded once.
@@ -43,7 +44,6 @@ impl FarEnd {
             pool: Pool::standalone(1024),
             packets: 0,
             passes: 0,
-            bytes: [0; 2],
         };
         end.talk(now);
         Ok((near, end))
@@ -52,7 +52,6 @@ impl FarEnd {
     /// Gives every second of the payloads bytes that it never had; the others have come before.
     pub(super) fn renew(&mut self, batch: &mut Batch) {
         self.passes += 1;
-        self.bytes[0] += batch.iter().map(|packet| packet.len()).sum::<usize>();
         for (at, packet) in batch.iter_mut().enumerate().filter(|(at, _)| at % 2 == 0) {
             let mut state = (self.passes << 8 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             for word in packet.data_mut()[42..].chunks_mut(8) {
@@ -64,14 +63,17 @@ impl FarEnd {
         }
     }
 
-    /// The part of all bytes that the link was spared.
+    /// The part of the payloads' bytes that the link was spared, of payloads that are long enough to be looked at.
     pub(super) fn saved(&self) -> f64 {
-        1.0 - self.bytes[1] as f64 / self.bytes[0] as f64
+        let counters = self.app.counters();
+        let count = |wanted| {
+            counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count)
+        };
+        count("saved_bytes") as f64 / count("out_bytes").max(1) as f64
     }
 
     /// Decodes what has left, and answers now and then.
     pub(super) fn take(&mut self, sent: &Batch, now: &mut u64) -> Result<()> {
-        self.bytes[1] += sent.iter().map(|packet| packet.len()).sum::<usize>();
         let mut batch = Batch::new();
         let pool = &mut self.pool;
         batch.extend(sent.iter().map(|packet| pool.get().expect("a frame").fill(packet.data())));

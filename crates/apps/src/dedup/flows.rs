@@ -6,8 +6,8 @@
 
 use ebb_units::Time;
 
-/// Flows that are remembered; of two in one place the later.
-const PLACES: usize = 1 << 14;
+/// Flows that are remembered, in 4 MiB for each peer; of two in one place the later.
+const PLACES: usize = 1 << 17;
 /// For so long a packet that came stands for its flow, in milliseconds.
 const PROOF_MS: u32 = 1000;
 /// What a packet that is sent again adds, and a fresh one takes away.
