@@ -37,10 +37,20 @@ pub struct Tunnel {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the tunnels with fixed keys, without these
+    #[command(after_help = "\
+Examples:
+  ebb router tunnel list")]
     List,
     /// Add a tunnel
+    #[command(after_help = "\
+Examples:
+  ebb router tunnel add peer.toml    keys in the files that it names
+  printf '%s\\n' $OUT $IN | ebb router tunnel add peer.toml --keys-from-stdin")]
     Add(Add),
     /// Remove a tunnel
+    #[command(after_help = "\
+Examples:
+  ebb router tunnel remove 4098      the one that receives by this index (ebb router tunnel list)")]
     Remove {
         /// Index of what it receives (spi_in)
         spi_in: u32,

@@ -9,3 +9,4 @@ mod plane_config;
 mod plane_kernel;
 mod plane_live;
 mod plane_scale;
+mod sequence;
