@@ -26,4 +26,3 @@ mod reload;
 mod routing;
 mod start;
 mod tables;
-mod unit;

@@ -12,4 +12,5 @@ mod interfaces;
 mod kernel_cpus;
 mod order;
 mod paths;
+mod unit;
 mod upgrade;
