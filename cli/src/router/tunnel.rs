@@ -39,8 +39,13 @@ enum Command {
     /// List the tunnels with fixed keys, without these
     #[command(after_help = "\
 Examples:
-  ebb router tunnel list")]
-    List,
+  ebb router tunnel list
+  ebb router tunnel list --json | jq -r '.tunnels[].remote'")]
+    List {
+        /// Print the answer as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Add a tunnel
     #[command(after_help = "\
 Examples:
@@ -70,7 +75,7 @@ impl Tunnel {
     /// Asks the router.
     pub fn run(self) -> Result<ExitCode> {
         let (request, done) = match &self.command {
-            Command::List => (json!({ "get": "tunnels" }), None),
+            Command::List { .. } => (json!({ "get": "tunnels" }), None),
             Command::Add(add) => (add.request()?, Some("added")),
             Command::Remove { spi_in } => {
                 (json!({ "remove_tunnel": { "spi_in": spi_in } }), Some("removed"))
@@ -79,6 +84,9 @@ impl Tunnel {
         let answer = self.target.connect()?.request(&request)?;
         let mut out = std::io::stdout().lock();
         match done {
+            _ if matches!(self.command, Command::List { json: true }) => {
+                writeln!(out, "{}", serde_json::to_string_pretty(&answer)?)?;
+            }
             Some(done) => writeln!(out, "{done} the tunnel that receives with {}", answer[done])?,
             None => {
                 let columns = [

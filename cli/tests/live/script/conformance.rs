@@ -1,45 +1,32 @@
 //! The running router against RFC 1812, RFC 8200 and RFC 4443, clause by clause, with scapy as its
 //! peer. `tests/conformance/run` does the work; `docs/conformance.md` is its table.
 
-use crate::script;
-
 use std::time::Duration;
+
+use crate::script::{self, counts, ends_with};
 
 #[test]
 fn every_clause_holds_or_is_a_listed_deviation() {
-    let Some(text) = script::run("run", &["--check-docs"], Duration::from_secs(150)) else {
-        return;
-    };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.ends_with(", 0 fail"), "{last}");
-    let rows: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("a count");
-    assert!(rows > 150, "{last}");
-    println!("{last}");
+    counts(script::run("run", &["--check-docs"], Duration::from_secs(150)), 150, ", 0 fail");
 }
 
 /// Two collectors that are not ours, nfdump's and one written from the RFCs, read the router's flows: every packet
 /// is in one record, and totals are the router's own.
 #[test]
 fn flows_are_exported_to_collectors_of_others() {
-    let Some(text) = script::run("ipfix", &[], Duration::from_secs(150)) else { return };
-    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
-    println!("{text}");
+    ends_with(script::run("ipfix", &[], Duration::from_secs(150)), "all hold");
 }
 
 /// What the router seals scapy opens, and the reverse; between two routers everything arrives; nothing leaves in clear.
 #[test]
 fn tunnels_are_understood_by_others() {
-    let Some(text) = script::run("esp", &[], Duration::from_secs(600)) else { return };
-    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
-    println!("{text}");
+    ends_with(script::run("esp", &[], Duration::from_secs(600)), "all hold");
 }
 
 /// Tunnels of the kernel's XFRM state; what this kernel has no part for is tried under another one, below.
 #[test]
 fn tunnels_of_the_kernels_are_carried() {
-    let Some(text) = script::run("xfrm", &[], Duration::from_secs(300)) else { return };
-    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
-    println!("{text}");
+    ends_with(script::run("xfrm", &[], Duration::from_secs(300)), "all hold");
 }
 
 /// The same where associations can be made: by `ip xfrm`, and by strongSwan, whose peer has ESP of its own. At once, for
@@ -62,20 +49,13 @@ fn strongswan_negotiates_tunnels_under_debians_kernel() {
 /// link carries little of it from the second time on.
 #[test]
 fn a_link_carries_little_of_what_it_has_carried() {
-    let Some(text) = script::run("dedup", &[], Duration::from_secs(150)) else { return };
-    assert_eq!(text.lines().last(), Some("all hold"), "{text}");
-    println!("{text}");
+    ends_with(script::run("dedup", &[], Duration::from_secs(150)), "all hold");
 }
 
 /// The same rows, unchanged, against two balancers and three back-ends: outside they are one router.
 #[test]
 fn every_clause_holds_for_a_cluster() {
-    let Some(text) = script::run("run", &["--cluster"], Duration::from_secs(240)) else { return };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.ends_with(", 0 fail"), "{last}");
-    let rows: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("a count");
-    assert!(rows > 150, "{last}");
-    println!("{last}");
+    counts(script::run("run", &["--cluster"], Duration::from_secs(240)), 150, ", 0 fail");
 }
 
 /// Floods of all kinds at half of what the machine carries take next to nothing from honest traffic, on either path. On a

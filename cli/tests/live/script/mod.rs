@@ -67,7 +67,6 @@ pub fn run_with(
 
 /// Runs a shell's command under Debian's kernel, in a guest (`tests/guest/under`), with `$EBB` for the program, and
 /// returns what it printed; `None` as of [`run`].
-#[allow(dead_code, reason = "live tests share this file and run nothing in a guest")]
 pub fn run_under_debians_kernel(name: &str, line: &str, patience: Duration) -> Option<String> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests");
     let mut command = Command::new(tests.join("guest/under"));
@@ -75,6 +74,27 @@ pub fn run_under_debians_kernel(name: &str, line: &str, patience: Duration) -> O
     let line = format!("export EBB_SLOW=4; EBB={}; {line}", env!("CARGO_BIN_EXE_ebb"));
     command.args(["--seconds", &seconds, &line]).current_dir(tests.join("conformance"));
     played(name, command, patience + Duration::from_secs(60))
+}
+
+/// The script's last line ends so; it is printed.
+///
+/// # Panics
+/// With all that was printed, where it does not.
+fn ends_with(printed: Option<String>, end: &str) {
+    let Some(text) = printed else { return };
+    let last = text.lines().last().expect("a last line");
+    assert!(last.ends_with(end), "{text}");
+    println!("{last}");
+}
+
+/// The same, and it begins with a count of at least `least`.
+fn counts(printed: Option<String>, least: usize, end: &str) {
+    let count = printed.as_ref().map(|text| {
+        let last = text.lines().last().expect("a last line");
+        last.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
+    });
+    ends_with(printed, end);
+    assert!(count.is_none_or(|count: usize| count >= least), "{count:?} of at least {least}");
 }
 
 fn played(name: &str, mut command: Command, patience: Duration) -> Option<String> {

@@ -1,28 +1,22 @@
 //! The traffic goes on without what is stopped, drained or killed: of a router, and of a cluster.
 
-use crate::script;
-
 use std::time::Duration;
+
+use crate::script;
 
 /// Two balancers, three back-ends and three members of etcd in namespaces: outside they are one router;
 /// planned drains lose nothing of a file and of a stream of echoes; everything is killed with -9 in turn
 /// and the traffic goes on.
 #[test]
 fn a_cluster_is_one_router_and_outlives_its_parts() {
-    let Some(text) = script::run("cluster", &[], Duration::from_secs(240)) else { return };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.starts_with("all hold"), "{text}");
-    println!("{text}");
+    all_hold(script::run("cluster", &[], Duration::from_secs(240)));
 }
 
 /// Two routers on the same machines with parts of the CPUs of their own: one that is flooded takes nothing from the other, which
 /// moves from one machine to another under load without a loss.
 #[test]
 fn a_slice_is_kept_from_another_ones_flood_and_moves() {
-    let Some(text) = script::run("slices", &[], Duration::from_secs(180)) else { return };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.starts_with("all hold"), "{text}");
-    println!("{text}");
+    all_hold(script::run("slices", &[], Duration::from_secs(180)));
 }
 
 /// A worker and a router's process that are stopped without ending: the traffic goes on without them.
@@ -40,7 +34,11 @@ fn a_cluster_speaks_by_frr() {
     if std::env::var_os("EBB_LONG").is_none_or(|value| value != "1") {
         return;
     }
-    let Some(text) = script::run("cluster", &["--frr"], Duration::from_secs(240)) else { return };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.starts_with("all hold"), "{text}");
+    all_hold(script::run("cluster", &["--frr"], Duration::from_secs(240)));
+}
+
+fn all_hold(printed: Option<String>) {
+    let Some(text) = printed else { return };
+    assert!(text.lines().last().is_some_and(|last| last.starts_with("all hold")), "{text}");
+    println!("{text}");
 }

@@ -1,40 +1,32 @@
 //! Every mechanism of the kernel's own policy, changed under the running router and under the
 //! kernel's own forwarding: the same comes of the same frames. `docs/policy.md` has the table.
 
-use crate::script;
-
 use std::time::Duration;
+
+use crate::script::{self, counts, ends_with};
 
 const PATIENCE: Duration = Duration::from_secs(150);
 
 #[test]
 fn a_change_of_policy_does_what_it_does_to_the_kernel() {
-    holds(script::run("policy", &["--check-docs"], PATIENCE));
+    counts(script::run("policy", &["--check-docs"], PATIENCE), 20, ", 0 fail");
 }
 
 #[test]
 fn on_the_kernel_path_as_well() {
-    holds(script::run_with(&[script::KERNEL_PATH], "policy", &[], PATIENCE));
+    counts(script::run_with(&[script::KERNEL_PATH], "policy", &[], PATIENCE), 20, ", 0 fail");
 }
 
 #[test]
 fn connections_under_random_rules_pass_as_the_kernel_has_them() {
-    let Some(text) = script::run("connections", &["--rounds", "2", "--sets", "10"], PATIENCE)
-    else {
-        return;
-    };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.ends_with(", 0 differ"), "{text}");
-    println!("{last}");
+    let arguments = ["--rounds", "2", "--sets", "10"];
+    ends_with(script::run("connections", &arguments, PATIENCE), ", 0 differ");
 }
 
 /// `EBB_RULE_SETS` says how many.
 #[test]
 fn packets_under_random_rules_without_state_pass_as_the_kernel_has_them() {
-    let Some(text) = script::run("rules", &[], PATIENCE) else { return };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.ends_with(", 0 differ"), "{text}");
-    println!("{last}");
+    ends_with(script::run("rules", &[], PATIENCE), ", 0 differ");
 }
 
 /// Each sysctl for forwarded packets and each attribute of a route: what workers do otherwise is listed, with the reason.
@@ -53,10 +45,7 @@ fn what_can_be_set_holds_as_in_the_kernel() {
 #[test]
 fn a_day_behind_a_homes_router_passes_as_the_kernel_has_it() {
     let times = std::env::var("EBB_DAY").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let Some(text) = script::run("day", &[], PATIENCE * times) else { return };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.ends_with(", 0 differ"), "{text}");
-    println!("{last}");
+    ends_with(script::run("day", &[], PATIENCE * times), ", 0 differ");
 }
 
 /// Rules, routes, addresses, switches and the router itself change while packets flow: none passes that the kernel drops.
@@ -72,19 +61,6 @@ fn while_anything_changes_nothing_passes_on_the_kernel_path_either() {
 }
 
 fn nothing_passes(path: &str) {
-    let Some(text) = script::run_with(&[("EBB_PATH", path)], "changing", &[], PATIENCE) else {
-        return;
-    };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.ends_with(", 0 passed that should not"), "{text}");
-    println!("{last}");
-}
-
-fn holds(printed: Option<String>) {
-    let Some(text) = printed else { return };
-    let last = text.lines().last().expect("a last line");
-    assert!(last.ends_with(", 0 fail"), "{text}");
-    let changes: usize = last.split(' ').next().and_then(|word| word.parse().ok()).expect("count");
-    assert!(changes >= 20, "{text}");
-    println!("{last}");
+    let printed = script::run_with(&[("EBB_PATH", path)], "changing", &[], PATIENCE);
+    ends_with(printed, ", 0 passed that should not");
 }
