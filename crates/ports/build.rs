@@ -1,14 +1,21 @@
-//! Compiles the XDP program.
+//! Compiles the XDP program, and those that count what the kernel announces.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCE: &str = "bpf/steer.c";
+/// Without their ending.
+const SOURCES: [&str; 2] = ["steer", "announce"];
 
 fn main() {
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
-    let object = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR")).join("steer.o");
+    SOURCES.into_iter().for_each(compile);
+}
+
+fn compile(source: &str) {
+    let object = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
+    let object = object.join(format!("{source}.o"));
+    let source = format!("bpf/{source}.c");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     // What stands in the object of the source's place: the same wherever the tree lies.
     let place = std::env::var("CARGO_MANIFEST_DIR").expect("CARGO_MANIFEST_DIR");
@@ -19,13 +26,13 @@ fn main() {
         .arg(format!("-ffile-prefix-map={place}=/usr/src/ebb/crates/ports"))
         // Debian keeps <asm/types.h> in a folder per architecture.
         .arg(format!("-I/usr/include/{architecture}-linux-gnu"))
-        .args(["-c", SOURCE, "-o"])
+        .args(["-c", &source, "-o"])
         .arg(&object)
         .status();
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => fail(&format!(
-            "{clang} cannot compile crates/ports/{SOURCE} ({status}); <linux/bpf.h> is needed: \
+            "{clang} cannot compile crates/ports/{source} ({status}); <linux/bpf.h> is needed: \
             apt-get install linux-libc-dev"
         )),
         Err(error) => fail(&format!(

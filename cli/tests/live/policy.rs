@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ebb_host::signals::Signal;
 use ebb_routerd::status::PolicyEffect;
 
+use crate::common::debugger::stop_thread;
 use crate::common::lab::{Lab, Wiring, run, skip};
 use crate::common::router::{PATIENCE, Router, Setup, until};
 use crate::common::traffic::{Traffic, way};
@@ -22,10 +23,15 @@ struct Scene {
 
 /// A flow from behind p0 to behind p1.
 fn scene() -> Option<Scene> {
+    scene_on("")
+}
+
+/// The same with further lines for every port.
+fn scene_on(port: &str) -> Option<Scene> {
     let lab = Lab::build(Wiring::plain(2))?;
     lab.routes();
     lab.inside(&["sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.p0.rp_filter=0"]);
-    let router = Setup::of(&lab).start(&lab);
+    let router = Setup { port: port.to_owned(), ..Setup::of(&lab) }.start(&lab);
     let traffic = Traffic::start(&lab, &[way(0, 1, 0)], 2000);
     Some(Scene { lab, router, traffic })
 }
@@ -209,6 +215,62 @@ fn packet_filters_are_met() {
     });
     scene.flows("a filter that is ignored");
     scene.end();
+}
+
+/// The kernel counts what it announces itself: what a change drops passes no more when its command returns, although nobody in
+/// the router has heard of it. Long before the guard would see that its thread stands still (10 s).
+#[test]
+fn changed_policy_holds_at_once_while_the_router_stands_still() {
+    if !run("sh", &["-c", "command -v nft"]).status.success() {
+        return skip("nft is not installed (Debian: nftables)");
+    }
+    let changes = [
+        (
+            "nft 'table inet g { chain f { type filter hook forward priority 1; policy drop; }; }'",
+            "nft 'delete table inet g'",
+        ),
+        ("ip rule add pref 1 prohibit", "ip rule del pref 1"),
+    ];
+    for path in ["worker", "kernel"] {
+        let Some(mut scene) = scene_on(&format!("path = \"{path}\"")) else { return };
+        // On the kernel path rules are carried that accept; workers' packets must meet none.
+        if path == "kernel" {
+            scene.shell(
+                "nft 'table inet f { chain f { type filter hook forward priority 0; policy drop;
+                 ip daddr 10.101.0.0/16 accept; }; }'",
+            );
+        }
+        scene.flows("before");
+        for (drops, undo) in changes {
+            let before = scene.router.status().packets().forwarded;
+            let debugger = stop_thread(scene.router.pid(), "ebb");
+            std::thread::sleep(Duration::from_millis(400));
+            let passed = |scene: &Scene, span| {
+                let arrived = scene.traffic.arrived_at(1);
+                std::thread::sleep(Duration::from_millis(span));
+                scene.traffic.arrived_at(1) - arrived
+            };
+            assert!(passed(&scene, 100) > 50, "{path} {drops}: it stopped by itself");
+            let begun = Instant::now();
+            for _ in 0..2 {
+                scene.shell(drops);
+                // What had come before is on its way.
+                std::thread::sleep(Duration::from_millis(20));
+                assert_eq!(passed(&scene, 150), 0, "{path} {drops}: packets pass that are dropped");
+                scene.shell(undo);
+                assert!(passed(&scene, 150) > 50, "{path} {undo}: the kernel's");
+            }
+            let span = begun.elapsed();
+            assert!(span < Duration::from_secs(8), "{span:?}: the guard may have come before");
+            drop(debugger);
+            let router = &mut scene.router;
+            let back = until(PATIENCE, || router.status().packets().forwarded > before + 2000);
+            assert!(back, "{path} {drops}: {:#?}\n{}", scene.router.status(), scene.router.log());
+        }
+        scene.flows("after");
+        assert!(!scene.router.log().contains("stalled"), "{}", scene.router.log());
+        scene.end();
+    }
 }
 
 #[test]

@@ -15,7 +15,8 @@ INLINE int forward_or_pass(struct xdp_md *ctx, struct cpu_state *cpu, int beside
 	const void *end = (void *)(long)ctx->data_end;
 	struct bpf_fib_lookup fib = {};
 	__u64 frame = buff_len(ctx), entrance = ctx->ingress_ifindex;
-	__u32 hash = 0, length;
+	// No constant, see steer.c.
+	__u32 hash = ctx->rx_queue_index, length;
 	int spreads = !arrived && *(volatile __u64 *)&spread.on;
 	int four, way;
 

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "announced.h"
 #include "packet.h"
 #include "state.h"
 
@@ -60,6 +61,8 @@ INLINE int policy4(const struct ipv4 *ip, __u32 destination, __u32 vlan, int fou
 {
 	int reason;
 
+	if (UNLIKELY(!is_judged()))
+		return FOR_WORKER + announced.unheld;
 	if (LIKELY(!policies.any))
 		return FOR_WORKER;
 	reason = policies.all4;
@@ -81,6 +84,8 @@ INLINE int policy6(const struct ipv6 *ip, const __u16 *destination, __u32 vlan, 
 	const __u16 *a = ip->source;
 	int reason;
 
+	if (UNLIKELY(!is_judged()))
+		return FOR_WORKER + announced.unheld;
 	if (LIKELY(!policies.any))
 		return FOR_WORKER;
 	reason = policies.all6;

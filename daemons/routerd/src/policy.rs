@@ -192,14 +192,4 @@ pub struct Verdict {
     pub reverse_path: BTreeMap<u32, ReversePath>,
     /// What was found and what becomes of it, for people.
     pub objects: Vec<PolicyObject>,
-    /// Packets go by what rules of packet filters accept.
-    pub by_rules: bool,
-}
-
-impl Verdict {
-    /// The same as long as nobody knows what rules have become: no packet goes by what they accepted.
-    fn closed(mut self) -> Verdict {
-        self.kernel_path.clone_from(&self.ports);
-        self
-    }
 }

@@ -271,7 +271,10 @@ impl TableSync {
         if self.rib.take_places_changed() {
             self.policy.set_places(self.rib.places());
         }
-        let Some(verdict) = self.policy.turn()? else { return Ok(()) };
+        let Some(verdict) = self.policy.turn()? else {
+            self.policy.settle();
+            return Ok(());
+        };
         let interface =
             |(link, mode): (&u32, &ReversePath)| Some((self.rib.interface_of(*link)?, *mode));
         let filters: BTreeMap<_, _> = verdict.reverse_path.iter().filter_map(interface).collect();
@@ -284,6 +287,7 @@ impl TableSync {
         self.fib.publish();
         self.reverse_paths = filters;
         let mut objects = verdict.objects.clone();
+        self.policy.settle();
         if !failures.is_empty() {
             self.policy.tell_again();
         }

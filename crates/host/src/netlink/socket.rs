@@ -1,7 +1,7 @@
 //! The socket: options, sending, receiving, acknowledgements.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use super::abi::*;
 use super::frame::{Header, attributes, string_of};
@@ -15,6 +15,11 @@ pub(super) struct Socket {
     fd: OwnedFd,
     buffer: Vec<u8>,
     seq: u32,
+    /// Datagrams that were received, whoever sent them.
+    taken: u64,
+    /// Those that were lost, and the kernel's count of them, which wraps around.
+    lost: u64,
+    lost_last: u32,
 }
 
 /// What a receive brought.
@@ -25,6 +30,12 @@ pub(super) enum Received {
     Nothing,
     /// Messages were lost.
     Overrun,
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 fn failed(operation: &'static str) -> Error {
@@ -47,7 +58,8 @@ impl Socket {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        let socket = Socket { fd, buffer: vec![0; RECEIVE_LEN], seq: 0 };
+        let buffer = vec![0; RECEIVE_LEN];
+        let socket = Socket { fd, buffer, seq: 0, taken: 0, lost: 0, lost_last: 0 };
         socket.bind()?;
         // Without these the kernel answers less precisely but correctly: refusal is no error.
         for option in [libc::NETLINK_GET_STRICT_CHK, libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
@@ -180,6 +192,7 @@ impl Socket {
                 libc::recvfrom(fd, place, buffer.len(), flags, sender, &raw mut sender_len)
             };
             if let Ok(len) = usize::try_from(len) {
+                self.taken += 1;
                 if sender.nl_pid != 0 {
                     continue;
                 }
@@ -200,6 +213,25 @@ impl Socket {
                 _ => return Err(failed("receive")),
             }
         }
+    }
+
+    /// Datagrams that were received or lost so far, and whether some were lost that nobody has been told of.
+    pub fn heard(&mut self) -> Result<(u64, bool)> {
+        let mut memory = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
+        let mut len = size_of_val(&memory) as libc::socklen_t;
+        // SAFETY: the array and its length are alive during the call, and the length is the array's.
+        let result = unsafe {
+            let place = memory.as_mut_ptr().cast();
+            libc::getsockopt(self.fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut len)
+        };
+        if result != 0 {
+            return Err(failed("getsockopt"));
+        }
+        let dropped = memory[libc::SK_MEMINFO_DROPS as usize];
+        let more = dropped.wrapping_sub(self.lost_last);
+        self.lost_last = dropped;
+        self.lost += u64::from(more);
+        Ok((self.taken + self.lost, more > 0))
     }
 
     fn wait_readable(&self) -> Result<()> {

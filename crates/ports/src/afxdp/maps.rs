@@ -107,6 +107,8 @@ pub(super) struct Words(NonNull<AtomicU64>, usize);
 
 // SAFETY: atomics in a mapping that lives as long as the value.
 unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
 
 /// The member of `union bpf_attr` for BPF_MAP_CREATE, as far as it is used.
 #[repr(C)]
@@ -143,6 +145,22 @@ impl Words {
         let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         let base = mapped(fd.as_fd(), count * 8)?;
         Ok((fd, Words(base.cast(), count)))
+    }
+
+    /// One word; what was written before it by whoever wrote it is to be seen.
+    pub(super) fn get(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    /// Writes one word, to be seen by nobody who does not see what was written before.
+    pub(super) fn set(&self, at: usize, value: u64) {
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at < self.1, "{at} of {} words", self.1);
+        // SAFETY: within the mapping, which lives as long as `self`.
+        unsafe { self.0.add(at).as_ref() }
     }
 
     /// Writes words from a place on.

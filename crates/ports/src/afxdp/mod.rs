@@ -9,6 +9,7 @@
 //! interface strips them) it asks the driver (Linux 6.8) and leaves such packets to the kernel;
 //! [`Interface::sees_tags`] says whether it can.
 
+pub mod announced;
 mod beside;
 mod connections;
 mod decision;

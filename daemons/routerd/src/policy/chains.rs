@@ -64,7 +64,6 @@ impl Judge<'_> {
         if let Some(decision) = decision(compiled.each_ref().map(Option::as_ref)) {
             decided = decision.families();
             self.only_by(&Arc::new(decision), Mechanism::Netfilter as u8);
-            self.by_filters |= decided != [false; 2];
         }
         for (v6, how) in [false, true].into_iter().zip(&mut how) {
             if decided[usize::from(v6)] {
@@ -79,7 +78,6 @@ impl Judge<'_> {
             if connections && !ignored {
                 let by_mark = *how == Way::Asks || *how == Way::Rules && marked;
                 self.only_connections(v6, by_mark, Mechanism::Netfilter as u8);
-                self.by_filters = true;
             }
         }
         for (chain, ways) in chains.iter().zip(ways) {

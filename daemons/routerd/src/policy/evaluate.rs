@@ -37,9 +37,8 @@ pub fn evaluate(
     facts.local_networks.iter().for_each(|network| judge.local_network(*network));
     let reverse_path = judge.reverse_path(facts);
     let sending = std::mem::take(&mut judge.sending);
-    let by_rules = judge.by_filters;
     let ([ports, kernel_path], objects) = judge.finish();
-    Verdict { ports, kernel_path, sending, reverse_path, objects, by_rules }
+    Verdict { ports, kernel_path, sending, reverse_path, objects }
 }
 
 impl Judge<'_> {

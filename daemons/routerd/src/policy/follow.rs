@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use ebb_graph::PortId;
 use ebb_host::clock::monotonic;
 use ebb_host::netlink::policy::{
-    Chain, Discipline, Rule, Ruleset, Source, Switches, Transforms, Watch,
+    Chain, Discipline, Rule, Ruleset, SOCKETS, Source, Switches, Transforms, Watch,
 };
 use ebb_host::netlink::{Error, Monitor, Part};
+use ebb_ports::afxdp::announced;
 use ebb_units::Time;
 use ipnet::IpNet;
 use tracing::warn;
@@ -30,7 +31,12 @@ type Read<T> = Result<T, Error>;
 pub(super) trait Policies {
     fn now(&self) -> Time;
     fn changed(&mut self) -> Read<BTreeSet<Source>>;
-    fn filters_announced(&mut self) -> Read<bool>;
+    /// How many changes the kernel has announced, all that have been heard of and those that are about to be.
+    fn announced(&mut self) -> u64;
+    /// Whether [`Policies::changed`] has told of all that [`Policies::announced`] counted last.
+    fn has_told(&self) -> bool;
+    /// The ports hold what follows from so many.
+    fn judged(&mut self, announced: u64);
     fn touch(&mut self, source: Source);
     fn try_again(&mut self, source: Source);
     fn rest(&mut self);
@@ -43,50 +49,75 @@ pub(super) trait Policies {
     fn disciplines(&mut self, links: &[u32]) -> Read<Vec<Discipline>>;
 }
 
-impl Policies for Watch {
+/// The kernel's, with its own count of what it announces, by which the ports' programs leave everything to it that nobody
+/// has judged yet.
+struct Counted {
+    watch: Watch,
+    /// By socket, as counted last.
+    announced: [u64; SOCKETS],
+}
+
+impl Counted {
+    fn open() -> Result<Counted> {
+        let watch =
+            Watch::open_with(announced::count).context("cannot watch the kernel's policy")?;
+        Ok(Counted { watch, announced: [0; SOCKETS] })
+    }
+}
+
+impl Policies for Counted {
     fn now(&self) -> Time {
         monotonic()
     }
     fn changed(&mut self) -> Read<BTreeSet<Source>> {
-        self.changed()
+        self.watch.changed()
     }
-    fn filters_announced(&mut self) -> Read<bool> {
-        self.filters_announced()
+    fn announced(&mut self) -> u64 {
+        let all = announced::counted();
+        // Later: it holds at least what all of them hold.
+        self.announced = announced::counted_by_socket();
+        all
+    }
+    fn has_told(&self) -> bool {
+        self.watch.has_told(self.announced)
+    }
+    fn judged(&mut self, announced: u64) {
+        announced::are_judged(announced);
     }
     fn touch(&mut self, source: Source) {
-        self.touch(source);
+        self.watch.touch(source);
     }
     fn try_again(&mut self, source: Source) {
-        self.try_again(source);
+        self.watch.try_again(source);
     }
     fn rest(&mut self) {
-        self.rest();
+        self.watch.rest();
     }
     fn forget_v6(&mut self) {
-        self.forget_v6();
+        self.watch.forget_v6();
     }
     fn without_v6(&mut self, names: &[&str]) -> BTreeSet<String> {
-        self.without_v6(names)
+        self.watch.without_v6(names)
     }
     fn rules(&mut self) -> Read<Vec<Rule>> {
-        self.rules()
+        self.watch.rules()
     }
     fn switches(&mut self) -> Read<Vec<Switches>> {
-        self.switches()
+        self.watch.switches()
     }
     fn transforms(&mut self) -> Read<Transforms> {
-        self.transforms()
+        self.watch.transforms()
     }
     fn chains(&mut self) -> Read<(Vec<Chain>, Ruleset)> {
-        self.chains()
+        self.watch.chains()
     }
     fn disciplines(&mut self, links: &[u32]) -> Read<Vec<Discipline>> {
-        self.disciplines(links)
+        self.watch.disciplines(links)
     }
 }
 
 /// Reads the kernel's policy when it says that it changed.
-pub struct Follower(Following<Watch>);
+pub struct Follower(Following<Counted>);
 
 impl Follower {
     /// Subscribes; the first [`Follower::turn`] reads everything.
@@ -94,13 +125,12 @@ impl Follower {
     /// # Errors
     /// When netlink is refused.
     pub fn open() -> Result<Follower> {
-        let watch = Watch::open().context("cannot watch the kernel's policy")?;
-        Ok(Follower(Following::new(watch)))
+        Ok(Follower(Following::new(Counted::open()?)))
     }
 
     /// See [`Watch::fds`].
     pub fn fds(&self) -> Vec<RawFd> {
-        self.0.watch.fds()
+        self.0.watch.watch.fds()
     }
 
     /// The operator wants these mechanisms to be passed over.
@@ -133,12 +163,19 @@ impl Follower {
         self.0.tell_again();
     }
 
-    /// The verdict, when it is another one than at the last call.
+    /// The verdict, when it is another one than at the last call. When the ports hold it, and when there is none,
+    /// [`Follower::settle`] is to be called.
     ///
     /// # Errors
     /// When netlink fails for good.
     pub fn turn(&mut self) -> Result<Option<&Verdict>> {
         self.0.turn()
+    }
+
+    /// The ports hold the last verdict, or leave everything to the kernel: where nothing was announced since what it follows
+    /// from was read, packets may go by it from now on.
+    pub fn settle(&mut self) {
+        self.0.settle();
     }
 }
 
@@ -154,10 +191,10 @@ pub(super) struct Following<W> {
     stale: bool,
     /// The places changed since: the verdict is told again even if it is the same.
     moved: bool,
-    /// Rules have changed, nobody has judged them, and the ports were told so.
-    closed: bool,
     /// When it is told again because a port could not hold it.
     again: Option<Time>,
+    /// Announcements that the verdict follows from; nothing where it does not follow from all of them.
+    judged: Option<u64>,
 }
 
 impl<W: Policies> Following<W> {
@@ -171,8 +208,8 @@ impl<W: Policies> Following<W> {
             verdict: Verdict::default(),
             stale: true,
             moved: false,
-            closed: false,
             again: None,
+            judged: None,
         }
     }
 
@@ -213,10 +250,10 @@ impl<W: Policies> Following<W> {
     }
 
     pub(super) fn turn(&mut self) -> Result<Option<&Verdict>> {
-        if self.verdict.by_rules && !self.closed && self.announced()? {
-            return Ok(Some(self.close()));
-        }
+        // First of all: what is heard and read from now on holds these.
+        let announced = self.watch.announced();
         let changed = self.watch.changed().context("cannot watch the kernel's policy")?;
+        self.judged = self.watch.has_told().then_some(announced);
         for source in &changed {
             self.read(*source);
         }
@@ -228,12 +265,7 @@ impl<W: Policies> Following<W> {
             return Ok(None);
         }
         self.stale = false;
-        let mut verdict = evaluate(&self.facts, &self.places, &self.ignored);
-        if self.closed && !changed.contains(&Source::Netfilter) {
-            verdict = verdict.closed();
-        } else {
-            self.closed = false;
-        }
+        let verdict = evaluate(&self.facts, &self.places, &self.ignored);
         if !changed.is_empty() {
             self.watch.rest();
         }
@@ -243,22 +275,12 @@ impl<W: Policies> Following<W> {
         self.moved = false;
         say(&self.verdict.objects, &verdict.objects);
         self.verdict = verdict;
-        // What was read may have changed while it was.
-        if self.verdict.by_rules && self.announced()? {
-            return Ok(Some(self.close()));
-        }
         Ok(Some(&self.verdict))
     }
 
-    fn announced(&mut self) -> Result<bool> {
-        self.watch.filters_announced().context("cannot watch the kernel's policy")
-    }
-
-    /// Until the rules have been judged that have changed, no packet goes by them.
-    fn close(&mut self) -> &Verdict {
-        self.closed = true;
-        self.verdict = std::mem::take(&mut self.verdict).closed();
-        &self.verdict
+    /// See [`Follower::settle`].
+    pub(super) fn settle(&mut self) {
+        self.judged.take().into_iter().for_each(|announced| self.watch.judged(announced));
     }
 
     fn read(&mut self, source: Source) {
@@ -314,7 +336,8 @@ pub fn survey(ports: &[(PortId, String)], ignored: &[Mechanism]) -> Result<Vec<P
     for part in [Part::Links, Part::Addresses] {
         monitor.dump_part(part, &mut |event| rib.apply(&event, &mut Nowhere)).context("netlink")?;
     }
-    let mut follower = Follower::open()?;
+    let watch = Watch::open().context("cannot watch the kernel's policy")?;
+    let mut follower = Follower(Following::new(Counted { watch, announced: [0; SOCKETS] }));
     follower.ignore(ignored);
     follower.set_places(rib.places());
     let silent = tracing::subscriber::NoSubscriber::default();

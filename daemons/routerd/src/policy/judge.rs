@@ -39,8 +39,6 @@ pub(super) struct Judge<'a> {
     objects: Objects,
     /// Families (IPv4, IPv6) of which rules leave something to the kernel.
     pub(super) by_rules: [bool; 2],
-    /// Packets go by what packet filters accept.
-    pub(super) by_filters: bool,
     /// Links at whose sending side something looks at packets or holds them back.
     pub(super) sending: BTreeSet<u32>,
 }
@@ -61,7 +59,6 @@ impl<'a> Judge<'a> {
             common_carried: KernelPolicy::default(),
             objects: Objects::default(),
             by_rules: [false; 2],
-            by_filters: false,
             sending: BTreeSet::new(),
         }
     }

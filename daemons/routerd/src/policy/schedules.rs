@@ -2,10 +2,11 @@
 //! also while they are read; announcements come late, or are lost with an error that says so; what is asked for is refused; ports cannot
 //! hold what they are told, interfaces are renamed and come and go, time jumps. The router wakes only when a descriptor says so.
 //!
-//! Whenever everything that was announced has been heard, no packet goes by rules of filters but the kernel's present ones;
-//! and once nothing fails any more the ports hold what the kernel's policy asks for, no more and no less.
+//! At any time, whatever has been heard, packets go by the kernel's present policy or are the kernel's, for it counts what
+//! it announces; and once nothing fails any more the ports hold what the kernel's policy asks for, no more and no less.
 //! `EBB_SEED=N` replays a schedule, `EBB_SCHEDULES=N` draws so many from it on.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -31,15 +32,19 @@ struct Beside {
     now: Time,
     facts: Facts,
     changes: u32,
-    /// Announced, and heard from then on.
-    late: Vec<(Time, Source)>,
+    /// Announced, and heard from then on, in this order.
+    late: VecDeque<(Time, Source)>,
+    /// How many were counted, at all and when the router asked last; heard; and judged.
+    counted: u64,
+    asked: u64,
+    heard: u64,
+    judged: u64,
     pending: BTreeSet<Source>,
     unread: BTreeSet<Source>,
     next: Time,
     timer: Time,
     faulty: bool,
     failures: u64,
-    closed: u64,
 }
 
 type Read<T> = Result<T, Error>;
@@ -78,14 +83,17 @@ impl Beside {
             now,
             facts: plain(),
             changes: 0,
-            late: Vec::new(),
+            late: VecDeque::new(),
+            counted: 0,
+            asked: 0,
+            heard: 0,
+            judged: 0,
             pending: Source::ALL.into(),
             unread: BTreeSet::new(),
             next: now,
             timer: now + LOOK,
             faulty: true,
             failures: 0,
-            closed: 0,
         }
     }
 
@@ -120,15 +128,16 @@ impl Beside {
             }
         };
         let late = if self.chance(20) { self.rng.random_range(1..50) } else { 0 };
-        self.late.push((self.now + Duration::from_millis(late), source));
+        let at = self.now + Duration::from_millis(late);
+        let before = self.late.back().map_or(at, |(before, _)| *before);
+        self.late.push_back((at.max(before), source));
+        self.counted += 1;
     }
 
     /// Takes over what the sockets hold; a lost message means that anything may have changed.
     fn drain(&mut self) {
-        let now = self.now;
-        let due: Vec<Source> =
-            self.late.extract_if(.., |(at, _)| *at <= now).map(|(_, source)| source).collect();
-        for source in due {
+        while let Some((_, source)) = self.late.pop_front_if(|(at, _)| *at <= self.now) {
+            self.heard += 1;
             match self.chance(10) {
                 true => self.pending.extend(Source::ALL),
                 false => _ = self.pending.insert(source),
@@ -155,11 +164,11 @@ impl Beside {
     }
 
     fn is_ready(&self) -> bool {
-        self.timer <= self.now || self.late.iter().any(|(at, _)| *at <= self.now)
+        self.timer <= self.now || self.late.front().is_some_and(|(at, _)| *at <= self.now)
     }
 
     fn wakes_at(&self) -> Time {
-        self.late.iter().map(|(at, _)| *at).chain([self.timer]).min().expect("the timer")
+        self.late.front().map_or(self.timer, |(at, _)| self.timer.min(*at))
     }
 }
 
@@ -189,13 +198,20 @@ impl Policies for Beside {
         Ok(pending)
     }
 
-    fn filters_announced(&mut self) -> Read<bool> {
-        self.drain();
-        let announced = self.pending.contains(&Source::Netfilter);
-        if announced {
-            self.timer = self.now + Duration::from_millis(1);
+    fn announced(&mut self) -> u64 {
+        self.asked = self.counted;
+        while self.chance(5) {
+            self.changes();
         }
-        Ok(announced)
+        self.asked
+    }
+
+    fn has_told(&self) -> bool {
+        self.heard >= self.asked && self.pending.is_empty()
+    }
+
+    fn judged(&mut self, announced: u64) {
+        self.judged = announced;
     }
 
     fn touch(&mut self, source: Source) {
@@ -241,6 +257,7 @@ struct World {
     /// What the ports hold; nothing where they could not hold it, which leaves everything.
     held: Option<Verdict>,
     looked: u64,
+    closed: u64,
 }
 
 impl World {
@@ -253,21 +270,22 @@ impl World {
             }
             self.following.set_places(self.places.clone());
         }
-        let Some(verdict) = self.following.turn().expect("it goes on") else { return };
-        let verdict = verdict.clone();
-        if verdict.by_rules && verdict.kernel_path == verdict.ports {
-            self.following.watch.closed += 1;
-        }
-        match self.following.watch.chance(10) {
-            true => {
-                self.held = None;
-                self.following.tell_again();
+        if let Some(verdict) = self.following.turn().expect("it goes on").cloned() {
+            match self.following.watch.chance(10) {
+                true => {
+                    self.held = None;
+                    self.following.tell_again();
+                }
+                false => self.held = Some(verdict),
             }
-            false => self.held = Some(verdict),
+            while self.following.watch.chance(5) {
+                self.following.watch.changes();
+            }
         }
+        self.following.settle();
     }
 
-    fn pass(&mut self, span: Duration) {
+    fn pass(&mut self, span: Duration) -> Result<(), String> {
         let until = self.following.watch.now + span;
         loop {
             let beside = &mut self.following.watch;
@@ -275,32 +293,33 @@ impl World {
                 let next = beside.wakes_at();
                 if next > until {
                     beside.now = until;
-                    return;
+                    return Ok(());
                 }
                 beside.now = next;
             }
             beside.now += Duration::from_micros(10);
             self.turn();
+            self.hold()?;
             if self.following.watch.now > until {
-                return;
+                return Ok(());
             }
         }
     }
 
-    /// What must hold when all announcements have been heard.
+    /// What must hold at any time.
     fn hold(&mut self) -> Result<(), String> {
         let beside = &self.following.watch;
-        let (Some(held), true) = (&self.held, beside.late.is_empty()) else { return Ok(()) };
-        let unread = self.following.facts.unread.contains_key(&Source::Netfilter);
-        if held.kernel_path == held.ports || unread {
+        let (Some(held), true) = (&self.held, beside.judged == beside.counted) else {
+            self.closed += 1;
             return Ok(());
-        }
-        // The other sources' changes wait for a moment.
-        let mut facts = self.following.facts.clone();
-        (facts.chains, facts.ruleset) = (beside.facts.chains.clone(), beside.facts.ruleset.clone());
-        let present = evaluate(&facts, &self.places, &BTreeSet::new());
+        };
+        let mut present = beside.facts.clone();
+        present.unread = self.following.facts.unread.clone();
+        let present = evaluate(&present, &self.places, &BTreeSet::new());
         self.looked += 1;
-        if held.kernel_path != present.kernel_path && held.by_rules {
+        // What cannot be read leaves everything to the kernel, whatever else was read before.
+        let unread = !self.following.facts.unread.is_empty();
+        if !unread && (&held.ports, &held.kernel_path) != (&present.ports, &present.kernel_path) {
             return Err(format!("packets go by {:?}, not {:?}", held.objects, present.objects));
         }
         Ok(())
@@ -311,7 +330,7 @@ impl World {
 fn schedule(seed: u64) -> Result<[u64; 3], String> {
     let mut following = Following::new(Beside::new(seed));
     following.set_places(places());
-    let mut world = World { following, places: places(), held: None, looked: 0 };
+    let mut world = World { following, places: places(), held: None, looked: 0, closed: 0 };
     world.turn();
     for step in 0..TROUBLE {
         let beside = &mut world.following.watch;
@@ -326,18 +345,23 @@ fn schedule(seed: u64) -> Result<[u64; 3], String> {
             1..6 => Duration::from_millis(1),
             _ => Duration::from_millis(beside.rng.random_range(1..300)),
         };
-        world.pass(span);
-        world.hold().map_err(|broken| format!("step {step}: {broken}"))?;
+        world
+            .hold()
+            .and_then(|()| world.pass(span))
+            .map_err(|broken| format!("step {step}: {broken}"))?;
     }
     world.following.watch.faulty = false;
-    world.pass(SETTLED);
+    world.pass(SETTLED)?;
     let present = evaluate(&world.following.watch.facts, &world.places, &BTreeSet::new());
     if world.held.as_ref() != Some(&present) {
         let held = world.held.map(|held| held.objects);
         return Err(format!("in the end ports hold {held:?}, not {:?}", present.objects));
     }
     let beside = &world.following.watch;
-    Ok([beside.failures, beside.closed, world.looked])
+    if beside.judged != beside.counted {
+        return Err(format!("in the end {} of {} are judged", beside.judged, beside.counted));
+    }
+    Ok([beside.failures, world.closed, world.looked])
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub use types::{
     Chain, Decision, DeviceName, Discipline, Element, Expression, Family, Hook, Loaded, Place,
     Range, Rule, RuleAction, Ruleset, Source, Switches, Transform, Transforms,
 };
-pub use watch::Watch;
+pub use watch::{SOCKETS, Watch};
 
 /// Kinds of answers that [`understood_as`] tries.
 pub const KINDS: usize = 11;

@@ -1,7 +1,8 @@
 //! When to read again, and the reading.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,9 @@ const XFRM_GROUP: u32 = 4;
 /// `NFNLGRP_NFTABLES`.
 const NETFILTER_GROUP: u32 = 7;
 
+/// Sockets that announcements come by: of routing, of IPsec, of packet filters. The kernel may be without the latter two.
+pub const SOCKETS: usize = 3;
+
 /// How often what the kernel does not announce is looked at.
 const LOOK: Duration = Duration::from_millis(700);
 /// Least time between two readings that announcements provoke, so that many changes cost little.
@@ -56,9 +60,9 @@ const RECEIVE_BUFFER: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Watch {
     /// By which announcements come: routing, and where the kernel has them IPsec and nftables.
-    route: Socket,
-    xfrm: Option<Socket>,
-    netfilter: Option<Socket>,
+    sockets: [Option<Socket>; SOCKETS],
+    /// How many datagrams each had brought or lost when it was emptied last.
+    heard: [u64; SOCKETS],
     ask_route: Asker,
     ask_xfrm: Option<Asker>,
     ask_netfilter: Option<Asker>,
@@ -80,24 +84,36 @@ impl Watch {
     /// # Errors
     /// When the kernel refuses the sockets. What the kernel was built without is empty.
     pub fn open() -> Result<Watch> {
-        let route = Socket::open(true)?;
-        route.set_receive_buffer(RECEIVE_BUFFER);
-        ROUTE_GROUPS.into_iter().try_for_each(|group| route.join(group))?;
-        let followed = |protocol, group| -> Result<Option<Socket>> {
-            let Some(socket) = present(Socket::open_protocol(protocol, true))? else {
-                return Ok(None);
-            };
+        Watch::open_with(|_| Ok(()))
+    }
+
+    /// Like [`Watch::open`]; `prepare` is given the sockets before they are sent anything.
+    ///
+    /// # Errors
+    /// As [`Watch::open`], or that of `prepare`.
+    pub fn open_with(
+        prepare: impl FnOnce([Option<BorrowedFd<'_>>; SOCKETS]) -> io::Result<()>,
+    ) -> Result<Watch> {
+        let sockets = [
+            Some(Socket::open(true)?),
+            present(Socket::open_protocol(XFRM, true))?,
+            present(Socket::open_protocol(NETFILTER, true))?,
+        ];
+        prepare(sockets.each_ref().map(|socket| socket.as_ref().map(AsFd::as_fd)))
+            .map_err(|source| Error::Socket { operation: "count what comes by a", source })?;
+        let groups: [&[u32]; SOCKETS] = [&ROUTE_GROUPS, &[XFRM_GROUP], &[NETFILTER_GROUP]];
+        for (socket, groups) in sockets.iter().zip(groups) {
+            let Some(socket) = socket else { continue };
             socket.set_receive_buffer(RECEIVE_BUFFER);
-            socket.join(group).map(|()| Some(socket))
-        };
+            groups.iter().try_for_each(|group| socket.join(*group))?;
+        }
         let failed =
             |errno: nix::errno::Errno| Error::Socket { operation: "timer", source: errno.into() };
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(failed)?;
         let watch = Watch {
-            xfrm: followed(XFRM, XFRM_GROUP)?,
-            netfilter: followed(NETFILTER, NETFILTER_GROUP)?,
-            route,
+            sockets,
+            heard: [0; SOCKETS],
             ask_route: Asker::open(libc::NETLINK_ROUTE)?,
             ask_xfrm: present(Asker::open(XFRM))?,
             ask_netfilter: present(Asker::open(NETFILTER))?,
@@ -116,8 +132,7 @@ impl Watch {
     /// Descriptors that are readable (or report an error) when [`Watch::changed`] has something
     /// to do.
     pub fn fds(&self) -> Vec<RawFd> {
-        let sockets = [Some(&self.route), self.xfrm.as_ref(), self.netfilter.as_ref()];
-        let mut fds: Vec<RawFd> = sockets.into_iter().flatten().map(Socket::fd).collect();
+        let mut fds: Vec<RawFd> = self.sockets.iter().flatten().map(Socket::fd).collect();
         fds.push(self.timer.as_fd().as_raw_fd());
         fds
     }
@@ -129,7 +144,7 @@ impl Watch {
     /// When a socket fails.
     pub fn changed(&mut self) -> Result<BTreeSet<Source>> {
         let mut pending = std::mem::take(&mut self.pending);
-        let drained = self.drain(&mut pending);
+        let drained = self.empty(&mut pending);
         // `EAGAIN` when the time has not come.
         let woken = self.timer.wait().is_ok();
         if woken {
@@ -185,7 +200,15 @@ impl Watch {
         self.timer.set(at, TimerSetTimeFlags::empty()).expect("a valid time");
     }
 
-    fn drain(&mut self, pending: &mut BTreeSet<Source>) -> Result<()> {
+    /// Whether so many announcements, as counted at each socket, had come when [`Watch::changed`] was called last, and it
+    /// told of all their sources.
+    pub fn has_told(&self, announcements: [u64; SOCKETS]) -> bool {
+        let pairs = self.heard.iter().zip(announcements);
+        self.pending.is_empty() && pairs.into_iter().all(|(heard, counted)| *heard >= counted)
+    }
+
+    fn empty(&mut self, pending: &mut BTreeSet<Source>) -> Result<()> {
+        let asked = &self.asked;
         let of_route = |kind, _: &[u8]| match kind {
             // The addresses of an interface go when IPv6 is switched off there, and come when it is on again.
             20 | 21 => Some(Source::Switches),
@@ -194,20 +217,23 @@ impl Watch {
             80..=82 => Some(Source::Switches),
             _ => None,
         };
-        follow(&mut self.route, pending, &of_route)?;
-        if let Some(xfrm) = &mut self.xfrm {
-            follow(xfrm, pending, &|_, _| Some(Source::Transforms))?;
-        }
-        if let Some(netfilter) = &mut self.netfilter {
-            let asked = &self.asked;
-            let of_set = |kind, body: &[u8]| {
-                netfilter::tells_of_elements(kind)
-                    && sets::set_of(body).is_ok_and(|set| asked.contains(&set))
-            };
-            let telling = |kind, body: &[u8]| {
-                (netfilter::tells(kind) || of_set(kind, body)).then_some(Source::Netfilter)
-            };
-            follow(netfilter, pending, &telling)?;
+        let of_set = |kind, body: &[u8]| {
+            netfilter::tells_of_elements(kind)
+                && sets::set_of(body).is_ok_and(|set| asked.contains(&set))
+        };
+        let of_filters = |kind, body: &[u8]| {
+            (netfilter::tells(kind) || of_set(kind, body)).then_some(Source::Netfilter)
+        };
+        let of_transforms = |_, _: &[u8]| Some(Source::Transforms);
+        let sources: [Telling<'_>; SOCKETS] = [&of_route, &of_transforms, &of_filters];
+        for ((socket, heard), source) in self.sockets.iter_mut().zip(&mut self.heard).zip(sources) {
+            let Some(socket) = socket else { continue };
+            follow(socket, pending, source)?;
+            let lost;
+            (*heard, lost) = socket.heard()?;
+            if lost {
+                pending.extend(Source::ALL);
+            }
         }
         Ok(())
     }
@@ -341,21 +367,6 @@ impl Watch {
         let Some(parent) = parent else { return Ok(Answer::new()) };
         classifier::others_at(&mut self.ask_route, link, parent)
     }
-
-    /// Whether rules of packet filters may have changed since [`Watch::changed`] was called last.
-    ///
-    /// # Errors
-    /// When a socket fails.
-    pub fn filters_announced(&mut self) -> Result<bool> {
-        let mut pending = std::mem::take(&mut self.pending);
-        let drained = self.drain(&mut pending);
-        let announced = pending.contains(&Source::Netfilter);
-        self.pending = pending;
-        if announced {
-            self.wake_in(Duration::from_millis(1));
-        }
-        drained.map(|()| announced)
-    }
 }
 
 /// The rules of all chains, and the elements of sets that nobody can change, and of those that rules of chains ask that
@@ -413,12 +424,11 @@ fn understood<T>(parsed: Parsed<T>) -> Result<T> {
     parsed.map_err(|Fault(what)| Error::Malformed { what, offset: 0 })
 }
 
+/// What a message tells of, by its kind and its body.
+type Telling<'a> = &'a dyn Fn(u16, &[u8]) -> Option<Source>;
+
 /// Reads what waits on one socket; lost messages may have told of anything.
-fn follow(
-    socket: &mut Socket,
-    pending: &mut BTreeSet<Source>,
-    source: &dyn Fn(u16, &[u8]) -> Option<Source>,
-) -> Result<()> {
+fn follow(socket: &mut Socket, pending: &mut BTreeSet<Source>, source: Telling<'_>) -> Result<()> {
     for _ in 0..POLL_MAX {
         match socket.receive(false)? {
             Received::Nothing => return Ok(()),

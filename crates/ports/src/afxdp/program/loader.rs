@@ -2,9 +2,10 @@
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use aya::maps::MapError;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::super::{WORKERS_MAX, connections, functions, spread};
+use super::super::{WORKERS_MAX, announced, connections, functions, spread};
 
 pub(in super::super) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
@@ -54,7 +55,7 @@ pub(super) fn load(
     sockets: u32,
     (stamp_all, ip_options, long): Flags,
 ) -> Result<Ebpf, EbpfError> {
-    LOADER
+    let ebpf = LOADER
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .override_global("form", &NUMBERS[form as usize], true)
@@ -69,7 +70,10 @@ pub(super) fn load(
         .map_max_entries("lanes", queues * spread::LANES as u32)
         .map_max_entries("lane_entries", queues * spread::ENTRIES)
         .map_max_entries("cpus", *CPUS)
-        .load(OBJECT)
+        .load(OBJECT)?;
+    announced::share(&ebpf)
+        .map_err(|io_error| MapError::CreateError { name: announced::MAP.to_owned(), io_error })?;
+    Ok(ebpf)
 }
 
 #[cfg(test)]

@@ -315,6 +315,28 @@ fn what_a_policy_concerns_is_the_kernels_and_counted() {
     }
 }
 
+/// Also where the policy leaves nothing to the kernel.
+#[test]
+fn what_has_changed_that_nobody_judged_is_the_kernels() {
+    use super::super::announced::pretend;
+    use super::super::policy::UNHELD;
+    let Some((mut steer, fd)) = loaded("steer") else { return };
+    let mut some = KernelPolicy::default();
+    some.leave_vlan(false, 5, 1);
+    for policy in [KernelPolicy::default(), some] {
+        steer.set_policy(&policy).unwrap();
+        for (changes, judged) in [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (3, 2), (4, 4)] {
+            pretend(changes, judged);
+            for frame in [udp4(1, 1), udp6(1, 1)] {
+                let before = steer.counters().unwrap().passed_for[usize::from(UNHELD)];
+                run(&fd, &frame);
+                let left = steer.counters().unwrap().passed_for[usize::from(UNHELD)] - before;
+                assert_eq!(left, u64::from(changes != judged), "{changes} {judged} {policy:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_policy_that_does_not_fit_leaves_everything_to_the_kernel() {
     use super::super::policy::{PREFIXES_MAX, Side, UNHELD};
