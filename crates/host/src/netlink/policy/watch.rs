@@ -100,7 +100,7 @@ impl Watch {
             present(Socket::open_protocol(NETFILTER, true))?,
         ];
         prepare(sockets.each_ref().map(|socket| socket.as_ref().map(AsFd::as_fd)))
-            .map_err(|source| Error::Socket { operation: "count what comes by a", source })?;
+            .map_err(|source| Error::Socket { operation: "filter", source })?;
         let groups: [&[u32]; SOCKETS] = [&ROUTE_GROUPS, &[XFRM_GROUP], &[NETFILTER_GROUP]];
         for (socket, groups) in sockets.iter().zip(groups) {
             let Some(socket) = socket else { continue };
