@@ -194,8 +194,7 @@ impl Live {
             wait_set.add(self.signals.fd());
             wait_set.add(self.backend.control.fd());
             self.upgrade.iter().for_each(|successor| wait_set.add(successor.fd()));
-            self.sync.fds().into_iter().for_each(|fd| wait_set.add(fd));
-            self.interfaces.lock().expect("interfaces").fds().for_each(|fd| wait_set.add(fd));
+            self.wait_for_kernel(&mut wait_set);
             let patience = self.vigil.patience(self.patience());
             self.vigil.sleep(|| wait_set.wait(Some(patience)));
             self.backend.control.drain();
@@ -220,20 +219,39 @@ impl Live {
         Ok(())
     }
 
+    /// Has `wait_set` end when the kernel has something to say.
+    fn wait_for_kernel(&self, wait_set: &mut WaitSet) {
+        self.sync.fds().into_iter().for_each(|fd| wait_set.add(fd));
+        self.interfaces.lock().expect("interfaces").fds().for_each(|fd| wait_set.add(fd));
+    }
+
+    /// Follows the kernel's tables and policy.
+    fn follow_kernel(&mut self) {
+        let mut interfaces = self.interfaces.lock().expect("interfaces");
+        interfaces.look_at_tags();
+        if self.config.follows_tunnels() {
+            let applications = self.backend.router.applications();
+            self.sync.reserve(applications::addresses(applications));
+        }
+        self.sync.turn(&mut *interfaces);
+        self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
+    }
+
+    fn carry_out_commands(&mut self) {
+        let commands = std::mem::take(&mut *self.backend.inbox.lock().expect("inbox"));
+        for (command, answer) in commands {
+            self.command(command, &answer);
+        }
+    }
+
     fn turn(&mut self) -> Result<()> {
-        let changes = {
-            let mut interfaces = self.interfaces.lock().expect("interfaces");
-            interfaces.look_at_tags();
-            if self.config.follows_tunnels() {
-                let applications = self.backend.router.applications();
-                self.sync.reserve(applications::addresses(applications));
-            }
-            self.sync.turn(&mut *interfaces);
-            self.sync.rebase(|number| self.backend.router.next_hop_volume(number));
-            // What another program shares must stay open until it has taken over or given up.
-            match self.upgrade {
-                Some(_) => Vec::new(),
-                None => std::mem::take(&mut interfaces.link_changes),
+        self.follow_kernel();
+        // What another program shares must stay open until it has taken over or given up.
+        let changes = match self.upgrade {
+            Some(_) => Vec::new(),
+            None => {
+                let mut interfaces = self.interfaces.lock().expect("interfaces");
+                std::mem::take(&mut interfaces.link_changes)
             }
         };
         for (port, up, gone) in changes {
@@ -251,10 +269,7 @@ impl Live {
             self.follow_wishes();
         }
         self.converse_with_successor();
-        let commands = std::mem::take(&mut *self.backend.inbox.lock().expect("inbox"));
-        for (command, answer) in commands {
-            self.command(command, &answer);
-        }
+        self.carry_out_commands();
         self.backend.router.energy().read();
         self.count_tables();
         Ok(())

@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use ebb_service::client;
 use serde_json::json;
 
 use crate::common::imitation::Imitation;
@@ -131,6 +133,58 @@ fn a_program_that_cannot_take_over_changes_nothing() {
     }
     router.upgrade(None).expect("a good program takes over after all");
     traffic.stop().assert_perfect("failed upgrades", |flow| 1 - flow % 2);
+    router.stop();
+}
+
+/// New programs that are ready and then say nothing, or half a word for ever, are given up after five seconds: whoever asks
+/// waits for none of it, and the kernel's routes are followed all the while.
+#[test]
+fn nobody_waits_for_a_program_that_says_nothing() {
+    let Some(lab) = Lab::build(Wiring::plain(2)) else { return };
+    lab.routes();
+    let mut router = Setup::of(&lab).start(&lab);
+    let traffic = Traffic::start(&lab, &flows(), 2_000);
+    assert!(until(PATIENCE, || traffic.arrived() > 1000), "{}", router.log());
+    let drips = "printf '\\310' >&0; while sleep 0.1; do printf '\\0' >&0; done";
+    for (number, then) in ["exec sleep 60", drips].into_iter().enumerate() {
+        let program = lab.directory.join(format!("mute-{number}"));
+        let ready = r#"{"ready":{"version":"mute"}}"#;
+        let head = format!("\\{:o}\\0\\0\\0\\0\\0\\0\\0", ready.len());
+        let script = format!("#!/bin/sh\nprintf '{head}{ready}' >&0\n{then}\n");
+        fs::write(&program, script).expect("a script");
+        let program = program.to_str().expect("a path");
+        must("chmod", &["+x", program]);
+        let mut other = client(&router.socket).expect("a second client");
+        let begun = Instant::now();
+        let (mut slowest, mut asked, mut learnt) = (Duration::ZERO, 0, Duration::MAX);
+        let refusal = std::thread::scope(|scope| {
+            let upgrade =
+                scope.spawn(|| router.request(&json!({ "upgrade": { "program": program } })));
+            std::thread::sleep(Duration::from_secs(1));
+            let changed = Instant::now();
+            lab.ip(&format!("route add 203.0.{number}.0/24 via 10.0.0.2"));
+            let lookup = json!({ "get": "lookup", "address": format!("203.0.{number}.1") });
+            while !upgrade.is_finished() {
+                let now = Instant::now();
+                let answer = other.request(&lookup).expect("an answer").to_string();
+                slowest = slowest.max(now.elapsed());
+                asked += 1;
+                if answer.contains("10.0.0.2") {
+                    learnt = learnt.min(changed.elapsed());
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            upgrade.join().expect("it asks").expect_err("nobody took over")
+        });
+        let lasted = begun.elapsed();
+        println!(
+            "{then}: {asked} answers, the slowest after {slowest:?}; a route after {learnt:?}; {lasted:?}; {refusal}"
+        );
+        assert!(lasted > Duration::from_secs(4), "it was given up after {lasted:?}: {refusal}");
+        assert!(asked > 20 && slowest < Duration::from_millis(700), "{asked} {slowest:?}");
+        assert!(learnt < Duration::from_secs(2), "a route came after {learnt:?}");
+    }
+    traffic.stop().assert_perfect("silent programs", |flow| 1 - flow % 2);
     router.stop();
 }
 

@@ -65,10 +65,19 @@ impl Injection {
         Ok(Injection { router, copies, stop, thread: Some(thread) })
     }
 
-    /// Copies what waits, and keeps the thread from touching frames as long as the result lives. It
-    /// goes on with the copies.
-    pub(super) fn leave_frames(&self, pool: &mut Pool) -> MutexGuard<'_, Vec<Copied>> {
-        let mut copies = self.copies.lock().expect("copies");
+    /// What the thread has to be kept from for [`Injection::leave_frames`].
+    pub(super) fn copies(&self) -> Arc<Mutex<Vec<Copied>>> {
+        Arc::clone(&self.copies)
+    }
+
+    /// Copies what waits into `copies` ([`Injection::copies`]), and keeps the thread from touching frames as long as the
+    /// result lives. It goes on with the copies.
+    pub(super) fn leave_frames<'a>(
+        &self,
+        copies: &'a Mutex<Vec<Copied>>,
+        pool: &mut Pool,
+    ) -> MutexGuard<'a, Vec<Copied>> {
+        let mut copies = copies.lock().expect("copies");
         while let Some(KernelPacket { input, packet }) = self.router.kernel_packet() {
             copies.push((input, packet.data().to_vec()));
             pool.put(packet.into_frame());

@@ -16,13 +16,16 @@ use ebb_units::Time;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::steps::{Leave, Leaving, PATIENCE};
+use super::steps::{Heard, Leave, Leaving};
 use super::{Offer, OfferedPort, PROTOCOL, Replace, Spoken, Word, say, spoken};
 use crate::live::Live;
 use crate::tunnel_state::Keeper;
 
 /// How long a client may take to hear the answer, and the kernel's packets to be handed to it.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How long is read at most of what has come, before others have their turn.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// Another program that is to take over, and who asked for it.
 pub(in crate::live) struct Successor {
@@ -45,24 +48,27 @@ impl Successor {
         _ = self.child.wait();
     }
 
-    /// The word that is waited for, which leads to the next step.
+    /// The word that is waited for, which leads to the next step; nothing while it has not come whole and there is time.
     ///
     /// # Errors
     /// When the other is late, has ended or said anything else: this program goes on as before.
-    fn hear(&mut self, patience: Duration) -> Result<Word> {
+    fn hear(&mut self, time_is_over: bool) -> Option<Result<Word>> {
         let mut trouble = None;
-        let (mut heard, mut word): Spoken = spoken(self.courier.receive(patience));
+        let (mut heard, mut word): Spoken = spoken(self.courier.receive(GLANCE));
+        if heard == Heard::Nothing && !time_is_over {
+            return None;
+        }
         loop {
             match self.steps.heard(heard) {
                 Leave::Stay => {
                     let other = word.err().unwrap_or_else(out_of_turn);
-                    return Err(trouble.unwrap_or(other));
+                    return Some(Err(trouble.unwrap_or(other)));
                 }
                 Leave::Listen => {
                     trouble = trouble.or(Some(word.err().unwrap_or_else(out_of_turn)));
                     (heard, word) = spoken(self.courier.last_words());
                 }
-                Leave::Replace | Leave::Take | Leave::End => return word,
+                Leave::Replace | Leave::Take | Leave::End => return Some(word),
             }
         }
     }
@@ -161,15 +167,16 @@ impl Live {
     /// Answers what the new program has said; ends this process once it has taken over.
     pub(in crate::live) fn converse_with_successor(&mut self) {
         let Some(successor) = &mut self.upgrade else { return };
-        let patience = successor.steps.patience();
+        let time_is_over = monotonic().since(successor.begun) > successor.steps.patience();
         if !successor.has_spoken() {
-            if monotonic().since(successor.begun) > patience {
+            if time_is_over {
                 self.fail(&anyhow::anyhow!("the new program was not ready in time"));
             }
             return;
         }
+        let Some(heard) = successor.hear(time_is_over) else { return };
         let mut version = String::new();
-        let said = successor.hear(PATIENCE).map(|word| {
+        let said = heard.map(|word| {
             if let Word::Ready { version: told } = word {
                 version = told;
             }
@@ -180,33 +187,77 @@ impl Live {
         }
     }
 
+    /// The next word. Commands are carried out meanwhile and, while packets flow, the kernel's tables and policy are
+    /// followed: neither waits for a program that says nothing.
+    ///
+    /// # Errors
+    /// As [`Successor::hear`]; whoever tells this program to end or to reload waits for no other.
+    fn await_word(&mut self, packets_flow: bool) -> Result<Word> {
+        let mut wait_set = WaitSet::new();
+        let begun = monotonic();
+        let mut is_told = false;
+        loop {
+            let successor = self.upgrade.as_mut().expect("a program that is ready");
+            let left = successor.steps.patience().saturating_sub(monotonic().since(begun));
+            if let Some(word) = successor.hear(left.is_zero() || is_told) {
+                return word;
+            }
+            wait_set.clear();
+            wait_set.add(self.signals.fd());
+            wait_set.add(successor.fd());
+            wait_set.add(self.backend.control.fd());
+            if packets_flow {
+                self.wait_for_kernel(&mut wait_set);
+            }
+            let patience = self.vigil.patience(self.patience()).min(left);
+            self.vigil.sleep(|| wait_set.wait(Some(patience)));
+            is_told = wait_set.readiness(0) != Readiness::Idle;
+            self.backend.control.drain();
+            if packets_flow {
+                self.follow_kernel();
+            }
+            self.carry_out_commands();
+        }
+    }
+
+    fn say_to_successor(&mut self, word: &Word) -> Result<()> {
+        let successor = self.upgrade.as_mut().expect("a program that is ready");
+        say(&mut successor.courier, word)
+    }
+
+    fn ensure_same_links(&self) -> Result<()> {
+        let changed = !self.interfaces.lock().expect("interfaces").link_changes.is_empty();
+        anyhow::ensure!(!changed, "a link changed meanwhile: try again");
+        Ok(())
+    }
+
     /// The steps from `replace` to `taken`: how long no worker received. When it fails the workers
     /// go on, and the new program may have its XDP programs in place of ours.
     fn leave(&mut self) -> Result<Duration> {
         let router = self.backend.router.clone();
-        let changed = !self.interfaces.lock().expect("interfaces").link_changes.is_empty();
-        anyhow::ensure!(!changed, "a link changed meanwhile: try again");
-        let successor = self.upgrade.as_mut().expect("a program that is ready");
+        self.ensure_same_links()?;
         let frozen = router.freeze();
-        say(&mut successor.courier, &Word::Replace(Replace::from(&frozen.stopped())))?;
-        successor.hear(successor.steps.patience())?;
+        self.say_to_successor(&Word::Replace(Replace::from(&frozen.stopped())))?;
+        self.await_word(true)?;
+        self.ensure_same_links()?;
         let begun = monotonic();
         let held = frozen.hold();
         let held = held.map_err(|late| anyhow::anyhow!("workers {late:?} did not stop"))?;
         let mut pool = Pool::new(self.reserve.clone());
-        let _copies = self.injection.leave_frames(&mut pool);
+        let copies = self.injection.copies();
+        let _copies = self.injection.leave_frames(&copies, &mut pool);
         let remembered = self.tunnels.as_ref().map_or(Ok(()), Keeper::leave);
         let taken = remembered
             .context("cannot write down what came in tunnels")
-            .and_then(|()| say(&mut successor.courier, &Word::Take))
-            .and_then(|()| successor.hear(successor.steps.patience()))
+            .and_then(|()| self.say_to_successor(&Word::Take))
+            .and_then(|()| self.await_word(false))
             .map(|_| monotonic().since(begun));
         match &taken {
             // Locked for good: a governor that waits for the tables would have workers run again.
             Ok(_) => std::mem::forget(frozen),
             Err(_) => {
                 // Not before it has certainly stopped.
-                successor.kill();
+                self.upgrade.iter_mut().for_each(Successor::kill);
                 held.release(router.shared());
             }
         }
