@@ -16,6 +16,8 @@ use ebb_wire::Template;
 use libfuzzer_sys::fuzz_target;
 
 thread_local! {
+    /// Its memory is never given back.
+    static POOL: RefCell<Pool> = RefCell::new(Pool::standalone(64));
     static LINK: RefCell<Option<Link>> = const { RefCell::new(None) };
 }
 
@@ -23,7 +25,6 @@ thread_local! {
 struct Link {
     near: (Arc<Dedup>, [(Graph, NodeId); 2]),
     far: (Arc<Dedup>, [(Graph, NodeId); 2]),
-    pool: Pool,
     nanos: u64,
     /// What the near end was given.
     entered: HashSet<Vec<u8>>,
@@ -79,8 +80,7 @@ fn talk(near: &Dedup, far: &Dedup, now: Time) {
 fn link() -> Link {
     let (near, far, nanos) = (end(5), end(6), 1_000_000_000);
     talk(&near.0, &far.0, Time::from_nanos(nanos));
-    let (pool, entered) = (Pool::standalone(64), HashSet::new());
-    Link { near, far, pool, nanos, entered, inputs: 0 }
+    Link { near, far, nanos, entered: HashSet::new(), inputs: 0 }
 }
 
 fuzz_target!(|inputs: Vec<Vec<u8>>| {
@@ -88,39 +88,41 @@ fuzz_target!(|inputs: Vec<Vec<u8>>| {
         if place.as_ref().is_none_or(|link| link.inputs >= INPUTS) {
             *place = Some(link());
         }
-        let Link { near: (near, out), far: (far, into), pool, nanos, entered, inputs: used } =
+        let Link { near: (near, out), far: (far, into), nanos, entered, inputs: used } =
             place.as_mut().expect("one is there");
         *used += 1;
-        for input in inputs.iter().take(64) {
-            *nanos += 6_000_000;
-            let now = Time::from_nanos(*nanos);
-            let Some((kind, bytes)) = input.split_first() else { continue };
-            match kind % 4 {
-                0 => far.peers()[0].receive(bytes, now),
-                1 => _ = pass(&mut into[1], pool, now, bytes),
-                _ => {
-                    let ends = ["192.0.2.1:7", "192.0.2.2:9"]
-                        .map(|text| text.parse().expect("an address"));
-                    let mut template = Template::udp(ends[0], ends[1]);
-                    template.destination_mac = MAC;
-                    let mut payload = vec![*kind; 700];
-                    payload.extend(bytes.iter().take(700));
-                    let frame = template.to_frame(&payload);
-                    entered.insert(frame.clone());
-                    let mut link =
-                        pass(&mut out[0], pool, now, &frame).expect("nothing is dropped");
-                    let is_encoded = link[38..40] == [0, 4];
-                    // Beyond the IP header, whose checksum is the router's matter.
-                    if kind & 4 != 0 && is_encoded && !bytes.is_empty() {
-                        let place = 42 + usize::from(bytes[0]) % (link.len() - 42);
-                        link[place] ^= bytes[bytes.len() - 1];
+        POOL.with_borrow_mut(|pool| {
+            for input in inputs.iter().take(64) {
+                *nanos += 6_000_000;
+                let now = Time::from_nanos(*nanos);
+                let Some((kind, bytes)) = input.split_first() else { continue };
+                match kind % 4 {
+                    0 => far.peers()[0].receive(bytes, now),
+                    1 => _ = pass(&mut into[1], pool, now, bytes),
+                    _ => {
+                        let ends = ["192.0.2.1:7", "192.0.2.2:9"]
+                            .map(|text| text.parse().expect("an address"));
+                        let mut template = Template::udp(ends[0], ends[1]);
+                        template.destination_mac = MAC;
+                        let mut payload = vec![*kind; 700];
+                        payload.extend(bytes.iter().take(700));
+                        let frame = template.to_frame(&payload);
+                        entered.insert(frame.clone());
+                        let mut link =
+                            pass(&mut out[0], pool, now, &frame).expect("nothing is dropped");
+                        let is_encoded = link[38..40] == [0, 4];
+                        // Beyond the IP header, whose checksum is the router's matter.
+                        if kind & 4 != 0 && is_encoded && !bytes.is_empty() {
+                            let place = 42 + usize::from(bytes[0]) % (link.len() - 42);
+                            link[place] ^= bytes[bytes.len() - 1];
+                        }
+                        if let Some(came) = pass(&mut into[1], pool, now, &link) {
+                            assert!(entered.contains(&came));
+                        }
+                        talk(near, far, now);
                     }
-                    if let Some(came) = pass(&mut into[1], pool, now, &link) {
-                        assert!(entered.contains(&came));
-                    }
-                    talk(near, far, now);
                 }
             }
-        }
+        });
     });
 });
