@@ -15,7 +15,7 @@ DEMO = demo
 LEAN = --no-default-features
 endif
 
-.PHONY: demo demo-svg build wheel test tsan lint bench fuzz docs site figures install uninstall deb rpm tarball image packages package-test \
+.PHONY: demo demo-svg build wheel test tsan miri lint bench fuzz docs site figures install uninstall deb rpm tarball image packages package-test \
     reproduce release clean tools-build tools-solver tools-packages tools-test tools-site tools-bench
 
 demo: tools-build ## Build, then run a compressed working day through the router and show what it saves
@@ -35,6 +35,11 @@ test: tools-test ## Every test, fast ones first
 tsan: ## The hand-over between threads under ThreadSanitizer (a nightly toolchain with rust-src)
 	@EBB_LONG=1 RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test -Zbuild-std \
 	    --target $$(rustc -vV | sed -n 's/^host: //p') -p ebb-switch --lib threads_hand_everything_over
+
+miri: ## Rings, packet memory and batches under Miri (a nightly toolchain with miri and rust-src)
+	@for part in "ebb-graph --lib" "ebb-ports --lib -- afxdp::ring"; do \
+	    PROPTEST_CASES=4 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
+	    CARGO_TARGET_DIR=target/miri $(CARGO) +nightly miri test -p $$part || exit 1; done
 
 lint: tools-solver ## Formatting, clippy and rustdoc without a warning; licences of dependencies
 	@$(CARGO) fmt --all --check

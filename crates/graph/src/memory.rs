@@ -66,8 +66,11 @@ impl Region {
         // SAFETY: the layout has a non-zero size.
         let base = unsafe { alloc_zeroed(layout) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        // SAFETY: the range was just allocated; the advice changes no content and may be refused.
-        unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        // Miri, which looks at the rest, knows no advice.
+        if cfg!(not(miri)) {
+            // SAFETY: the range was just allocated; the advice changes no content and may be refused.
+            unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
         Box::leak(Box::new(Region { base, frames }))
     }
 
