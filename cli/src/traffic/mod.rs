@@ -1,6 +1,7 @@
 //! `ebb traffic`: test traffic between any two interfaces.
 
 mod capacity;
+mod captured;
 mod next_hop;
 mod rate;
 mod receive;

@@ -1,5 +1,6 @@
 //! `ebb traffic send`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use ebb_traffic::{
 use ebb_units::{PacketsPerSecond, Time};
 use ipnet::IpNet;
 
+use super::captured::Frames;
 use super::next_hop::{NextHop, mac_of, parse_mac};
 use super::rate::Rate;
 use super::{FELL_SHORT, Outcome, Through, capacity, drive, open, report, wall_clock};
@@ -33,6 +35,9 @@ Examples:
 
   # the highest rate that a router forwards without loss (RFC 2544), at most 5 million packets a second
   ebb traffic send eth1 --to 10.0.0.1 --destinations 10.1.0.0/16 --receive-on eth2 --find-capacity --rate 5M --seconds 2
+
+  # the packets of a capture, over and over, 50,000 a second
+  ebb traffic send eth1 --to 10.0.0.1 --pcap office.pcapng --rate 50k
 
 Rates are packets per second, with the suffixes k, M or G; with the suffix bit they are bits per second
 on the wire, including preamble, check sequence and gap (20 + 4 bytes per packet): 10Gbit.
@@ -80,6 +85,13 @@ pub struct SendArgs {
     /// Fill packets with noise of which this share was sent before, 0 to 1 [default: zeroes]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     redundancy: Option<f64>,
+    /// Send the Ethernet frames of this capture (.pcap or .pcapng) in their order, over and over, instead of test packets: as
+    /// they are but for the MAC addresses, at --rate. What arrives of them is not counted
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "sources", "destinations", "size", "flows", "first_flow", "ipv6_share", "tcp_share", "redundancy", "zipf",
+        "receive_on", "find_capacity",
+    ])]
+    pcap: Option<PathBuf>,
     /// Weight of the flows: 0 all equal, 1 a few have most packets (Zipf)
     #[arg(long, value_name = "EXPONENT", default_value_t = 0.0)]
     zipf: f64,
@@ -127,6 +139,9 @@ impl SendArgs {
     pub fn run(self) -> Result<ExitCode> {
         ensure!(self.seconds > 0.0 && self.seconds.is_finite(), "--seconds must be above 0");
         ensure!(self.zipf >= 0.0, "--zipf must not be negative");
+        // Before anything is opened: a file that is none of captures takes no interface away.
+        let captured = self.pcap.as_deref().map(Frames::read).transpose()?;
+        let frame_bytes = captured.as_ref().map_or_else(|| self.frame_bytes(), Frames::mean);
         let own_mac = match self.from {
             Some(mac) => mac,
             None => mac_of(&self.interface)?,
@@ -146,8 +161,12 @@ impl SendArgs {
         if self.find_capacity {
             return capacity::find(&self, links, transport, (own_mac, to));
         }
-        let stream = self.stream(own_mac, to)?;
-        let pace = Box::new(Limited { pace: self.pace(wall_clock()), left: self.count });
+        let stream = match captured {
+            Some(captured) => captured.stream(own_mac, to),
+            None => self.stream(own_mac, to)?,
+        };
+        let rate = PacketsPerSecond(self.rate.packets(frame_bytes));
+        let pace = Box::new(Limited { pace: self.pace(rate, wall_clock()), left: self.count });
         let sender = Sender { link: 0, stream, pace };
         let mut generator =
             Generator::new(links, vec![sender], flows, Start::Zero).with_clock(wall_clock);
@@ -157,7 +176,7 @@ impl SendArgs {
             summary.lost = 0;
         }
         let bytes_sent = Some(generator.bytes());
-        let owed = match self.schedule().filter(|_| self.count.is_none()) {
+        let owed = match self.schedule(rate).filter(|_| self.count.is_none()) {
             // A day goes on without what it could not send in time.
             Some(day) => {
                 let due = day.packets_until(Duration::from_secs_f64(seconds)) as u64;
@@ -215,14 +234,13 @@ impl SendArgs {
     }
 
     /// The course of a day, if one is followed.
-    fn schedule(&self) -> Option<Schedule> {
-        let (rate, span) = (self.packets_per_second(), Duration::from_secs_f64(self.seconds));
-        self.profile.map(|profile| Schedule::day(profile, PacketsPerSecond(rate), span))
+    fn schedule(&self, rate: PacketsPerSecond) -> Option<Schedule> {
+        let span = Duration::from_secs_f64(self.seconds);
+        self.profile.map(|profile| Schedule::day(profile, rate, span))
     }
 
-    fn pace(&self, start: Time) -> Box<dyn Due + std::marker::Send> {
-        let rate = PacketsPerSecond(self.packets_per_second());
-        if let Some(schedule) = self.schedule() {
+    fn pace(&self, rate: PacketsPerSecond, start: Time) -> Box<dyn Due + std::marker::Send> {
+        if let Some(schedule) = self.schedule(rate) {
             let backlog_max = (rate.0 / 100.0) as u64 + 64;
             return Box::new(Pacer::new(schedule, start, backlog_max));
         }

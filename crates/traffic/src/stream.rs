@@ -1,4 +1,4 @@
-//! An endless, repeatable sequence of test frames over many flows.
+//! An endless, repeatable sequence of frames: test frames over many flows, or those of a capture.
 
 use ebb_units::Time;
 use rand::SeedableRng;
@@ -8,18 +8,31 @@ use crate::{Content, Flow, FrameTemplate, Popularity, Random, SizeMix};
 /// Packets drawn in advance; the sequence of flows and sizes repeats after them.
 const PERIOD: usize = 1 << 16;
 
-/// The frames of one sender: which flow and which size next, numbered within each flow.
+/// The frames of one sender.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    source: Source,
+    position: usize,
+    sent: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Drawn(Drawn),
+    /// Frames as they are sent.
+    Captured(Vec<Box<[u8]>>),
+}
+
+/// Which flow and which size next, numbered within each flow.
 ///
 /// Flows and sizes are drawn once, so that a frame costs no random number.
 #[derive(Clone, Debug)]
-pub struct Stream {
+struct Drawn {
     templates: Vec<FrameTemplate>,
     sequences: Vec<u32>,
     order: Vec<(u32, u16)>,
-    position: usize,
     content: Option<Content>,
-    sent: u64,
-    bytes: u64,
 }
 
 /// How a [`Stream`]'s frames are mixed.
@@ -50,47 +63,67 @@ impl Stream {
         let template = |(index, flow)| {
             FrameTemplate::new(flow, spec.first_flow + index as u32, spec.from, spec.to)
         };
-        Stream {
+        let drawn = Drawn {
             templates: flows.iter().enumerate().map(template).collect(),
             sequences: vec![0; flows.len()],
             order: (0..PERIOD)
                 .map(|_| (popularity.draw(&mut random), spec.sizes.draw(&mut random)))
                 .collect(),
-            position: 0,
             content: None,
-            sent: 0,
-            bytes: 0,
-        }
+        };
+        Stream { source: Source::Drawn(drawn), position: 0, sent: 0, bytes: 0 }
     }
 
-    /// With this in the frames instead of zeroes, and sequence numbers of TCP that go on.
-    pub fn with_content(self, content: Content) -> Stream {
-        Stream { content: Some(content), ..self }
+    /// The Ethernet frames of a capture in their order, over and over, from station `from` to station `to` and otherwise
+    /// as they are. They carry no [`Probe`](crate::Probe): nobody can tell which of them arrived.
+    ///
+    /// # Panics
+    /// When there is none, or one without a whole Ethernet header.
+    pub fn captured(frames: Vec<Vec<u8>>, from: [u8; 6], to: [u8; 6]) -> Stream {
+        assert!(!frames.is_empty(), "a capture without frames");
+        let readdressed = |mut frame: Vec<u8>| {
+            frame[0..6].copy_from_slice(&to);
+            frame[6..12].copy_from_slice(&from);
+            frame.into_boxed_slice()
+        };
+        let frames = frames.into_iter().map(readdressed).collect();
+        Stream { source: Source::Captured(frames), position: 0, sent: 0, bytes: 0 }
+    }
+
+    /// With this in the test frames instead of zeroes, and sequence numbers of TCP that go on.
+    pub fn with_content(mut self, content: Content) -> Stream {
+        if let Source::Drawn(drawn) = &mut self.source {
+            drawn.content = Some(content);
+        }
+        self
     }
 
     /// Writes the next frame, sent at `now`, and returns its length in memory.
     ///
     /// # Panics
-    /// When `buffer` is shorter than the frame; 1514 bytes are always enough.
+    /// When `buffer` is shorter than the frame; 1514 bytes are always enough for a test frame.
     #[inline]
     pub fn write_next(&mut self, now: Time, buffer: &mut [u8]) -> usize {
-        let (flow, size) = self.order[self.position];
-        self.position = (self.position + 1) % PERIOD;
-        let flow = flow as usize;
-        let len = self.templates[flow].write(size, self.sequences[flow], now, buffer);
-        if let Some(content) = &mut self.content {
-            let frame = &mut buffer[..len];
-            self.templates[flow].fill(self.sequences[flow], frame, |rest| content.fill(rest));
-        }
-        self.sequences[flow] = self.sequences[flow].wrapping_add(1);
+        let (len, period) = match &mut self.source {
+            Source::Drawn(drawn) => (drawn.write(self.position, now, buffer), PERIOD),
+            Source::Captured(frames) => {
+                let frame = &frames[self.position];
+                buffer[..frame.len()].copy_from_slice(frame);
+                (frame.len(), frames.len())
+            }
+        };
+        self.position = (self.position + 1) % period;
         self.sent += 1;
         self.bytes += len as u64;
         len
     }
 
-    /// Number of flows.
+    /// Number of flows, as far as it is known: of a capture it is not.
     pub fn flows(&self) -> u32 {
-        self.templates.len() as u32
+        match &self.source {
+            Source::Drawn(drawn) => drawn.templates.len() as u32,
+            Source::Captured(_) => 0,
+        }
     }
 
     /// Frames written so far.
@@ -101,6 +134,21 @@ impl Stream {
     /// Bytes written so far, without check sequences.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+impl Drawn {
+    #[inline]
+    fn write(&mut self, position: usize, now: Time, buffer: &mut [u8]) -> usize {
+        let (flow, size) = self.order[position];
+        let flow = flow as usize;
+        let len = self.templates[flow].write(size, self.sequences[flow], now, buffer);
+        if let Some(content) = &mut self.content {
+            let frame = &mut buffer[..len];
+            self.templates[flow].fill(self.sequences[flow], frame, |rest| content.fill(rest));
+        }
+        self.sequences[flow] = self.sequences[flow].wrapping_add(1);
+        len
     }
 }
 
@@ -187,5 +235,22 @@ mod tests {
         };
         assert_eq!(frames(1), frames(1));
         assert_ne!(frames(1), frames(2));
+    }
+
+    #[test]
+    fn a_capture_comes_in_its_order_and_again() {
+        let frames = vec![vec![9; 60], (0..100).collect()];
+        let mut stream = Stream::captured(frames, [2; 6], [4; 6]);
+        let mut buffer = [0; 1514];
+        let mut lens = Vec::new();
+        for _ in 0..5 {
+            let len = stream.write_next(Time::ZERO, &mut buffer);
+            assert_eq!((&buffer[..6], &buffer[6..12]), ([4; 6].as_slice(), [2; 6].as_slice()));
+            let first = if len == 60 { 9 } else { 12 };
+            assert_eq!(buffer[12], first);
+            lens.push(len);
+        }
+        assert_eq!(lens, [60, 100, 60, 100, 60]);
+        assert_eq!((stream.sent(), stream.bytes(), stream.flows()), (5, 380, 0));
     }
 }

@@ -4,9 +4,12 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use ebb_capture::Writer;
 use ebb_host::namespace::Namespace;
 use ebb_lab::Lab;
 use ebb_lab::test::{ip, leftovers, must, permitted, skip, until};
+use ebb_traffic::{Flow, FrameTemplate, Protocol};
+use ebb_units::Time;
 use serde_json::Value;
 
 fn run(program: &str, arguments: &[&str]) -> Output {
@@ -112,6 +115,47 @@ fn what_is_sent_is_counted_and_the_most_that_goes_through_is_found() {
     assert!(capacity > 1000.0 && capacity < 30_000.0, "{found}");
     let trials = found["trials"].as_array().expect("trials");
     assert!(!trials.is_empty() && trials[0]["rate_pps"] == 20_000.0, "{found}");
+}
+
+/// A capture of test packets, so that the receiver can tell what became of them.
+#[test]
+fn a_capture_is_sent_in_its_order_and_again() {
+    let Some(pair) = Pair::new("pcap") else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("test.pcap");
+    let flow = Flow {
+        source: "192.0.2.1".parse().expect("an address"),
+        destination: "192.0.2.2".parse().expect("an address"),
+        protocol: Protocol::Udp,
+        source_port: 4000,
+        destination_port: 4001,
+    };
+    let template = FrameTemplate::new(&flow, 0, [0; 6], [0; 6]);
+    let sink = std::fs::File::create(&file).expect("a file");
+    let mut writer = Writer::new("test.pcap", sink).expect("begun");
+    for number in 0..500 {
+        let mut frame = [0; 1514];
+        let len = template.write(64 + number, number.into(), Time::ZERO, &mut frame);
+        writer.write(Time::ZERO, &frame[..len]).expect("written");
+    }
+    writer.finish().expect("finished");
+    let receive = ["traffic", "receive", "vb", "--expect", "1000", "--seconds", "8", "--json"];
+    let receiver = pair.ebb(&[&receive[..], &["--through", "packet"]].concat());
+    std::thread::sleep(Duration::from_secs(1));
+    let (mac, path) = (pair.mac(), file.to_str().expect("a path"));
+    let fixed = ["traffic", "send", "va", "--to", &mac, "--pcap", path, "--json"];
+    let (code, counts, said) =
+        sent(pair.ebb(&[&fixed[..], &["--count", "1000", "--rate", "2k"]].concat()));
+    // A machine that has much else to do sends late, and says so.
+    assert!(matches!(code, Some(0 | 4)), "{said}");
+    // Twice the frames of 60 to 559 bytes, without check sequences.
+    assert_eq!((&counts["sent"], &counts["bytes_sent"]), (&1000.into(), &309_500.into()));
+    let seen = result(receiver);
+    for (key, value) in [("received", 500), ("reordered", 0), ("duplicated", 500)] {
+        assert_eq!(seen[key], value, "{key} in {seen}");
+    }
+    let (code, _, said) = sent(pair.ebb(&[&fixed[..], &["--receive-on", "vb"]].concat()));
+    assert_eq!(code, Some(2), "{said}");
 }
 
 #[test]
