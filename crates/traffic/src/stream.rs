@@ -19,7 +19,7 @@ pub struct Stream {
 
 #[derive(Clone, Debug)]
 enum Source {
-    Drawn(Drawn),
+    Drawn(Box<Drawn>),
     /// Frames as they are sent.
     Captured(Vec<Box<[u8]>>),
 }
@@ -71,7 +71,7 @@ impl Stream {
                 .collect(),
             content: None,
         };
-        Stream { source: Source::Drawn(drawn), position: 0, sent: 0, bytes: 0 }
+        Stream { source: Source::Drawn(Box::new(drawn)), position: 0, sent: 0, bytes: 0 }
     }
 
     /// The Ethernet frames of a capture in their order, over and over, from station `from` to station `to` and otherwise
