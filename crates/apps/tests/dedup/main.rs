@@ -7,6 +7,7 @@ mod faults;
 #[allow(dead_code)]
 mod harness;
 mod link;
+mod mutations;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

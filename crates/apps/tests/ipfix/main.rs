@@ -1,5 +1,10 @@
 //! Flow export: what leaves is in exactly one record, whatever ends it, and messages hold what was recorded.
 
+#[path = "../route/harness.rs"]
+#[allow(dead_code)]
+mod harness;
+mod mutations;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
