@@ -5,6 +5,7 @@
 //! the runs, so the report depends on scenario and seed alone.
 
 mod details;
+mod network;
 mod prepare;
 mod report;
 mod scenario;

@@ -6,7 +6,7 @@ use ebb_scenario::{Document, MemoryFiles, Silent};
 use ebb_system_noc::{booksim, simulate};
 
 /// A configuration, and BookSim 2's mean packet latency in cycles and routers on the way.
-const RUNS: [(&str, f64, f64); 17] = [
+const RUNS: [(&str, f64, f64); 31] = [
     (
         "topology = torus; k = 4; n = 2; routing_function = dim_order; num_vcs = 4; injection_rate = 0.2;",
         19.31,
@@ -107,6 +107,99 @@ const RUNS: [(&str, f64, f64); 17] = [
          routing_delay = 0; alloc_iters = 2; wait_for_tail_credit = 1; injection_rate = 0.29;",
         30.496,
         7.0,
+    ),
+    // Other networks, ways of two phases, and routers that are faster inside.
+    (
+        "topology = dragonflynew; k = 2; n = 1; routing_function = min; num_vcs = 3; alloc_iters = 4; \
+         credit_delay = 2; routing_delay = 0; vc_buf_size = 256; internal_speedup = 1.7; \
+         injection_rate = 0.2;",
+        113.149,
+        3.3063,
+    ),
+    (
+        "topology = dragonflynew; k = 2; n = 1; routing_function = min; num_vcs = 2; packet_size = \
+         10; injection_rate_uses_flits = 1; credit_delay = 2; routing_delay = 0; vc_buf_size = 256; \
+         internal_speedup = 2.0; vc_allocator = separable_input_first; sw_allocator = \
+         separable_input_first; injection_rate = 0.3;",
+        129.744,
+        3.3076,
+    ),
+    (
+        "topology = mesh; k = 4; n = 3; routing_function = dor; alloc_iters = 2; credit_delay = 2; \
+         routing_delay = 0; wait_for_tail_credit = 1; injection_rate = 0.2;",
+        21.319,
+        4.7516,
+    ),
+    (
+        "topology = mesh; k = 4; n = 2; routing_function = dor; input_speedup = 2; num_vcs = 8; \
+         packet_size = 4; traffic = transpose; credit_delay = 2; routing_delay = 0; \
+         wait_for_tail_credit = 1; injection_rate = 0.04;",
+        20.263,
+        3.5065,
+    ),
+    (
+        "topology = mesh; k = 4; n = 2; routing_function = romm; input_speedup = 2; num_vcs = 8; \
+         packet_size = 4; credit_delay = 2; routing_delay = 0; wait_for_tail_credit = 1; \
+         injection_rate = 0.07;",
+        21.857,
+        3.5039,
+    ),
+    (
+        "topology = mesh; k = 4; n = 2; routing_function = dor; input_speedup = 2; num_vcs = 4; \
+         injection_rate = 0.4;",
+        20.725,
+        3.5002,
+    ),
+    (
+        "topology = cmesh; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = dor; \
+         num_vcs = 8; vc_buf_size = 4; credit_delay = 2; internal_speedup = 2.0; vc_allocator = \
+         separable_input_first; sw_allocator = separable_input_first; injection_rate = 0.1;",
+        14.775,
+        3.1251,
+    ),
+    (
+        "topology = fly; k = 10; n = 1; routing_function = dest_tag; num_vcs = 8; vc_allocator = \
+         separable_input_first; sw_allocator = separable_input_first; injection_rate = 0.6;",
+        10.376,
+        1.0,
+    ),
+    (
+        "topology = flatfly; k = 8; n = 1; c = 4; xr = 2; yr = 2; routing_function = ugal; num_vcs = \
+         4; injection_rate = 0.2;",
+        16.322,
+        1.9174,
+    ),
+    (
+        "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = \
+         valiant; num_vcs = 2; use_noc_latency = 0; input_speedup = 4; output_speedup = 4; \
+         internal_speedup = 1.5; injection_rate = 0.15;",
+        18.208,
+        3.7446,
+    ),
+    (
+        "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = \
+         adaptive_xyyx; num_vcs = 4; injection_rate = 0.2;",
+        18.581,
+        2.501,
+    ),
+    (
+        "topology = mesh; k = 4; n = 2; routing_function = dim_order; num_vcs = 1; vc_buf_size = 10; \
+         sim_type = throughput; injection_rate = 0.1;",
+        20.798,
+        3.4939,
+    ),
+    (
+        "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = \
+         ran_min; num_vcs = 4; input_speedup = 4; output_speedup = 4; internal_speedup = 1.5; \
+         injection_rate = 0.3;",
+        16.093,
+        2.5011,
+    ),
+    (
+        "topology = flatfly; k = 4; n = 2; c = 4; x = 4; y = 4; xr = 2; yr = 2; routing_function = \
+         ugal; num_vcs = 4; injection_rate = 0.2; traffic = bitcomp;",
+        31.858,
+        3.6177,
     ),
 ];
 

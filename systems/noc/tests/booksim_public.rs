@@ -10,13 +10,14 @@ use ebb_system_noc::booksim::{ConfigError, to_toml};
 const FILES: &str = include_str!("configurations.txt");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/booksim.md");
 
-/// Each configuration's repository, path and settings.
-fn configurations() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+/// Each configuration's repository, path and settings, and whether BookSim 2 itself simulates it.
+fn configurations() -> impl Iterator<Item = (&'static str, &'static str, &'static str, bool)> {
     let lines: Vec<&str> = FILES.lines().filter(|line| !line.starts_with('#')).collect();
     assert!(lines.len().is_multiple_of(2), "a line for the name, a line for the settings");
     let pairs = lines.chunks(2).map(|pair| {
         let (repository, path) = pair[0].split_once(' ').expect("repository and path");
-        (repository, path, pair[1])
+        let (path, runs) = path.strip_suffix(" runs").map_or((path, false), |path| (path, true));
+        (repository, path, pair[1], runs)
     });
     pairs.collect::<Vec<_>>().into_iter()
 }
@@ -42,7 +43,9 @@ fn page() -> String {
     let mut rows = String::new();
     let (mut read, mut all, mut before) = (0, 0, "");
     let mut repositories = 0;
-    for (repository, path, settings) in configurations() {
+    let (mut runs, mut runs_read) = (0, 0);
+    for (repository, path, settings, simulated) in configurations() {
+        runs += usize::from(simulated);
         if repository != before {
             let (name, commit) = repository.split_once('@').expect("a commit");
             write!(
@@ -57,6 +60,7 @@ fn page() -> String {
             Ok(toml) => {
                 is_scenario(&toml);
                 read += 1;
+                runs_read += usize::from(simulated);
                 "read".to_owned()
             }
             Err(error) => reasons(&error).join(", "),
@@ -69,7 +73,7 @@ fn page() -> String {
          of BookSim 2 Ebb reads, and why it refuses the others.\n\n{read} of {all} configurations from \
          {repositories} repositories are read ([what is simulated](noc-simulator.md#beside-booksim-2)). Many are of \
          forks with keys and routers of their own, which BookSim 2 itself refuses: of the files as they are listed, \
-         its commit 28f43299 begins to simulate 25, these {read} among them. Each has all its reasons. A test \
+         its commit 28f43299 begins to simulate {runs}, and {runs_read} of these are read. Each has all its reasons. A test \
          makes this page from `systems/noc/tests/configurations.txt`.\n{rows}"
     )
 }

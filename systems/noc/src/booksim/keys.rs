@@ -31,7 +31,6 @@ const fn key_of(name: &'static str, default: &'static str, of: Use) -> Key {
     Key { name, default, of }
 }
 
-const NO_SPEEDUP: Use = Only("1", "no speedup");
 const SETTLES: Use = Said("a run has settled when three samples differ by less than 5 %");
 const PRINTED: Use = Said("nothing of that is printed");
 const WRITTEN: Use = Said("nothing is written there");
@@ -58,7 +57,7 @@ pub(super) const KEYS: &[Key] = &[
     key_of("router", "iq", Only("iq", "the input-queued router")),
     key_of("output_delay", "0", Only("0", "no delay at outputs")),
     key_of("credit_delay", "0", Read),
-    key_of("internal_speedup", "1.0", NO_SPEEDUP),
+    key_of("internal_speedup", "1.0", Read),
     key_of("output_buffer_size", "-1", Only("-1", "no limit to what waits at an output")),
     key_of("noq", "0", Only("0", "no queues by next hop")),
     key_of("speculative", "0", Only("0", "no speculation")),
@@ -83,8 +82,8 @@ pub(super) const KEYS: &[Key] = &[
     key_of("vc_priority_donation", "0", Only("0", "no priorities")),
     key_of("vc_shuffle_requests", "0", Only("0", "requests in the order of channels")),
     key_of("hold_switch_for_packet", "0", Read),
-    key_of("input_speedup", "1", NO_SPEEDUP),
-    key_of("output_speedup", "1", NO_SPEEDUP),
+    key_of("input_speedup", "1", Read),
+    key_of("output_speedup", "1", Read),
     key_of("routing_delay", "1", Read),
     key_of("vc_alloc_delay", "1", Read),
     key_of("sw_alloc_delay", "1", Read),
@@ -133,7 +132,7 @@ pub(super) const KEYS: &[Key] = &[
     key_of("write_request_size", "1", Unused),
     key_of("read_reply_size", "1", Unused),
     key_of("write_reply_size", "1", Unused),
-    key_of("sim_type", "latency", Only("latency", "the simulation of latency")),
+    key_of("sim_type", "latency", Read),
     key_of("warmup_periods", "3", Read),
     key_of("sample_period", "1000", Read),
     key_of("max_samples", "10", Read),

@@ -86,16 +86,18 @@ pub fn to_toml(text: &str) -> Result<String, ConfigError> {
     let network = network::network(&config);
     let mut refused = std::mem::take(&mut config.refused);
     let mut check = |found: Result<(), ConfigError>| refused.extend(found.err());
-    let vcs_max = network.as_ref().map_or(16, |network| network.vcs_max);
-    let square = network.as_ref().is_ok_and(|network| network.square);
+    let vcs_max = network.as_ref().map_or(16, network::Network::vcs_max);
+    let ports = network.as_ref().map_or(5, |network| network.ports);
     let network = network.map_err(|error| check(Err(error))).ok();
-    if network.is_some() {
-        check(traffic(&config, square).map(drop));
+    if let Some(network) = &network {
+        check(traffic(&config, network).map(drop));
     }
     check(packets(&config).map(drop));
     check(held_switch(&config));
     check(allocator(&config).map(drop));
     check(limits(&config, vcs_max));
+    check(speedups(&config, ports).map(drop));
+    check(kind(&config));
     let text = match network.filter(|_| refused.is_empty()) {
         Some(network) => Some(translated(&mut config, &network)?),
         None => None,
@@ -113,6 +115,34 @@ fn held_switch(config: &Config) -> Result<(), ConfigError> {
     }
     let remedy = "a switch that is allocated flit by flit, or packets of one flit";
     Err(config.unsupported("hold_switch_for_packet", remedy))
+}
+
+/// Either simulation: one of throughput only does not look at latencies, nor wait for its last packets.
+fn kind(config: &Config) -> Result<(), ConfigError> {
+    match config.get("sim_type")? {
+        "latency" | "throughput" => Ok(()),
+        _ => Err(config.unsupported("sim_type", "latency or throughput")),
+    }
+}
+
+/// Lines of the router's speedups: ports into and out of its switch, its cycles in one of the network's.
+fn speedups(config: &Config, ports: u64) -> Result<String, ConfigError> {
+    let ways = "1 to 8, with 64 ports into and out of a switch at most";
+    let most = (1, (64 / ports.max(1)).min(8));
+    let (input, output) =
+        (config.within("input_speedup", most, ways)?, config.within("output_speedup", most, ways)?);
+    let cycles =
+        config.number("internal_speedup", "1 to 8 cycles of a router in one of the network")?;
+    if !(1.0..=8.0).contains(&cycles) {
+        return Err(config.unsupported("internal_speedup", "1 to 8"));
+    }
+    let all = [
+        ("input_speedup", input as f64),
+        ("output_speedup", output as f64),
+        ("internal_speedup", cycles),
+    ];
+    let changed = all.iter().filter(|(_, value)| *value != 1.0);
+    Ok(changed.map(|(key, value)| format!("\n{key} = {value}")).collect())
 }
 
 /// Numbers that are simulated within limits only.
@@ -138,7 +168,12 @@ fn translated(config: &mut Config, network: &network::Network) -> Result<String,
     let rate = config.number("injection_rate", "a rate such as 0.1")?;
     let flits = config.get("injection_rate_uses_flits")? != "0";
     let load = if flits { rate } else { rate * mean };
-    let traffic = traffic(config, network.square)?;
+    let traffic = traffic(config, network)?;
+    let speedups = speedups(config, network.ports)?;
+    if config.get("sim_type")? == "throughput" {
+        let words = "sim_type = throughput: the run waits for its last packets all the same, and tells latencies";
+        config.remarks.push(words.to_owned());
+    }
     let (vcs, allocator) = (config.whole("num_vcs")?, allocator(config)?);
     let (warmup, sample) = (config.whole("warmup_periods")?, config.whole("sample_period")?);
     let samples_max = config.whole("max_samples")?.saturating_sub(warmup).max(3);
@@ -167,7 +202,7 @@ fn translated(config: &mut Config, network: &network::Network) -> Result<String,
     ] {
         line(format_args!("{ours} = {}", config.whole(key)?));
     }
-    line(format_args!("{}\nallocator = \"{allocator}\"", network.router));
+    line(format_args!("{}\nallocator = \"{allocator}\"{speedups}", network.router));
     if config.whole("wait_for_tail_credit")? > 0 {
         line(format_args!("wait_for_tail_credit = true"));
     }
@@ -177,8 +212,8 @@ fn translated(config: &mut Config, network: &network::Network) -> Result<String,
 }
 
 /// The pattern's name here. BookSim 2's tornado goes half way round in every dimension, ours in one.
-fn traffic(config: &Config, square: bool) -> Result<&'static str, ConfigError> {
-    let grid = ["mesh", "torus"].contains(&config.get("topology")?);
+fn traffic(config: &Config, network: &network::Network) -> Result<&'static str, ConfigError> {
+    let (grid, square) = (network.grid, network.square);
     match config.get("traffic")? {
         "uniform" => Ok("uniform"),
         "transpose" if square => Ok("transpose"),

@@ -1,5 +1,7 @@
 //! Topologies of BookSim 2, with the routing functions that are run on them.
 
+use std::fmt::Write as _;
+
 use super::ConfigError;
 use super::config::Config;
 
@@ -9,10 +11,19 @@ pub(super) struct Network {
     pub(super) top: String,
     /// Of the router's.
     pub(super) router: String,
-    /// Most virtual channels of a port.
-    pub(super) vcs_max: u64,
+    /// Ports of a router.
+    pub(super) ports: u64,
     /// Whether its elements lie in a square, whose patterns are BookSim 2's.
     pub(super) square: bool,
+    /// Whether its elements lie in rows and columns of routers with an element each.
+    pub(super) grid: bool,
+}
+
+impl Network {
+    /// Most virtual channels of a port.
+    pub(super) fn vcs_max(&self) -> u64 {
+        if self.ports <= 8 { 16 } else { 8 }
+    }
 }
 
 /// The network that a configuration asks for.
@@ -23,7 +34,12 @@ pub(super) fn network(config: &Config) -> Result<Network, ConfigError> {
         "torus" => torus(config),
         "fattree" => fat_tree(config),
         "flatfly" => flattened_butterfly(config),
-        _ => Err(config.unsupported("topology", "mesh, cmesh, torus, fattree or flatfly")),
+        "dragonflynew" => dragonfly(config),
+        "fly" => single_switch(config),
+        _ => {
+            let known = "mesh, cmesh, torus, fattree, flatfly, dragonflynew or fly";
+            Err(config.unsupported("topology", known))
+        }
     }
 }
 
@@ -52,12 +68,24 @@ fn routing(config: &Config, known: &[&str], remedy: &'static str) -> Result<(), 
 }
 
 fn mesh(config: &Config) -> Result<Network, ConfigError> {
-    let (rows, cols) = grid(config, 2)?;
     no_concentration(config)?;
     let known = ["dor", "dim_order", "dor_mesh", "dim_order_mesh"];
-    routing(config, &known, "dor or dim_order")?;
-    let top = format!("mesh = \"{rows}x{cols}\"\ntorus = false");
-    Ok(Network { top, router: "link = 1".to_owned(), vcs_max: 16, square: rows == cols })
+    if config.whole("n")? > 2 {
+        routing(config, &known, "dor or dim_order in more than two dimensions")?;
+        return mesh_of(config);
+    }
+    let (rows, cols) = grid(config, 2)?;
+    let romm = config.get("routing_function")? == "romm";
+    if !romm {
+        routing(config, &known, "dor, dim_order or romm")?;
+    }
+    let mut top = format!("mesh = \"{rows}x{cols}\"\ntorus = false");
+    if romm {
+        even_channels(config)?;
+        top.push_str("\nrouting = \"romm\"");
+    }
+    let router = "link = 1".to_owned();
+    Ok(Network { top, router, ports: 5, square: rows == cols, grid: true })
 }
 
 /// `cmesh.cpp`: 2 x 2 elements at ports of their own at each router. Its links around the rim are not taken by
@@ -72,15 +100,25 @@ fn concentrated(config: &Config) -> Result<Network, ConfigError> {
     }
     config.within("xr", (2, 2), "2 elements in a row at a router")?;
     config.within("yr", (2, 2), "2 elements in a column at a router")?;
-    routing(config, &["dor_no_express", "dor_no_express_cmesh"], "dor_no_express")?;
+    let express = config.get("routing_function")? == "dor";
+    if !express {
+        routing(config, &["dor_no_express", "dor_no_express_cmesh"], "dor or dor_no_express")?;
+    }
     if !k.is_power_of_two() {
         return Err(config.unsupported("k", "a power of two"));
     }
     let link = if config.whole("use_noc_latency")? == 1 { 2 } else { 1 };
     let all = 2 * k;
-    let top = format!("mesh = \"{all}x{all}\"\nconcentration = \"2x2\"\nown_ports = true");
-    let router = format!("link = {link}\nelement_link = 1");
-    Ok(Network { top, router, vcs_max: 16, square: true })
+    let mut router = format!("link = {link}\nelement_link = 1");
+    let mut top = format!("mesh = \"{all}x{all}\"\n");
+    if express {
+        config.within("k", (4, 32), "4 to 32 routers in a row with express links")?;
+        write!(top, "topology = \"express-mesh:{k}\"\nrouting = \"minimal\"").expect("memory");
+        write!(router, "\nlink_by_length = {}", link == 2).expect("memory");
+    } else {
+        top.push_str("concentration = \"2x2\"\nown_ports = true");
+    }
+    Ok(Network { top, router, ports: 8, square: true, grid: false })
 }
 
 /// `kncube.cpp`: every link of a torus takes two cycles where lengths count, as its rings are folded.
@@ -88,15 +126,11 @@ fn torus(config: &Config) -> Result<Network, ConfigError> {
     let (rows, cols) = grid(config, 3)?;
     no_concentration(config)?;
     routing(config, &["dim_order", "dim_order_torus"], "dim_order")?;
-    let even = config.whole("num_vcs")?.is_multiple_of(2);
-    if !even {
-        let remedy = "an even number, half of them for packets that cross a ring's dateline";
-        return Err(config.unsupported("num_vcs", remedy));
-    }
+    even_channels(config)?;
     let link = if config.whole("use_noc_latency")? == 1 { 2 } else { 1 };
     let top = format!("mesh = \"{rows}x{cols}\"\ntorus = true\nrouting = \"xy-dateline\"");
     let router = format!("link = {link}\nelement_link = 1");
-    Ok(Network { top, router, vcs_max: 16, square: rows == cols })
+    Ok(Network { top, router, ports: 5, square: rows == cols, grid: true })
 }
 
 /// `fattree.cpp`: k-ary n-tree, elements numbered along the last level.
@@ -110,31 +144,105 @@ fn fat_tree(config: &Config) -> Result<Network, ConfigError> {
     }
     let top =
         format!("mesh = \"{rows}x{cols}\"\nfat_tree = \"{k}x{n}\"\nrouting = \"nearest-ancestor\"");
-    let vcs_max = if k > 4 { 8 } else { 16 };
-    Ok(Network { top, router: "link = 1".to_owned(), vcs_max, square: rows == cols })
+    let router = "link = 1".to_owned();
+    Ok(Network { top, router, ports: 2 * k, square: rows == cols, grid: false })
 }
 
-/// `flatfly_onchip.cpp`: k x k routers, each with a square of elements at ports of their own.
+/// Two phases of a way need half of the channels each.
+fn even_channels(config: &Config) -> Result<(), ConfigError> {
+    if config.whole("num_vcs")?.is_multiple_of(2) {
+        return Ok(());
+    }
+    let remedy = "an even number: the routes need two halves, as behind a ring's dateline";
+    Err(config.unsupported("num_vcs", remedy))
+}
+
+/// Elements in rows and columns, as square as may be, of at most 256 each.
+fn rows_of(elements: u64) -> (u64, u64) {
+    let rows = (1..=256).take_while(|rows| rows * rows <= elements);
+    let rows = rows.filter(|rows| elements.is_multiple_of(*rows)).last().unwrap_or(1);
+    (rows, elements / rows)
+}
+
+/// `kncube.cpp` in more than two dimensions.
+fn mesh_of(config: &Config) -> Result<Network, ConfigError> {
+    let n = config.within("n", (3, 7), "one to seven dimensions")?;
+    let k = config.within("k", (2, 16), "2 to 16 routers along each of so many dimensions")?;
+    let (rows, cols) = match k.checked_pow(n as u32).filter(|elements| *elements <= 4096) {
+        Some(elements) => rows_of(elements),
+        None => return Err(config.unsupported("n", "4,096 routers at most")),
+    };
+    let top =
+        format!("mesh = \"{rows}x{cols}\"\ntopology = \"mesh:{k}^{n}\"\nrouting = \"minimal\"");
+    let router = "link = 1".to_owned();
+    Ok(Network { top, router, ports: 2 * n + 1, square: rows == cols, grid: false })
+}
+
+/// `dragonfly.cpp`: links of ten cycles within a group, of a hundred between groups.
+fn dragonfly(config: &Config) -> Result<Network, ConfigError> {
+    let k = config.within("k", (2, 4), "2 to 4 elements at a router")?;
+    config.within("n", (1, 1), "one dimension, as BookSim 2 itself demands")?;
+    routing(config, &["min"], "min")?;
+    config.within("num_vcs", (2, 8), "2 to 8, of which its routes take two")?;
+    let (rows, cols) = rows_of(2 * k * k * (2 * k * k + 1));
+    let top =
+        format!("mesh = \"{rows}x{cols}\"\ntopology = \"dragonfly:{k}\"\nrouting = \"minimal\"");
+    let router = "link = 10\nelement_link = 1\nlink_by_length = true".to_owned();
+    Ok(Network { top, router, ports: 4 * k - 1, square: rows == cols, grid: false })
+}
+
+/// `fly.cpp` of one stage: a switch.
+fn single_switch(config: &Config) -> Result<Network, ConfigError> {
+    let k = config.within("k", (2, 16), "2 to 16 ports")?;
+    config.within("n", (1, 1), "one stage")?;
+    routing(config, &["dest_tag"], "dest_tag")?;
+    let (rows, cols) = rows_of(k);
+    let top = format!("mesh = \"{rows}x{cols}\"\ntopology = \"switch:{k}\"\nrouting = \"minimal\"");
+    let router = "link = 1".to_owned();
+    Ok(Network { top, router, ports: k, square: rows == cols, grid: false })
+}
+
+/// `flatfly_onchip.cpp`: k x k routers, or k in a row, each with a square of elements at ports of their own.
 fn flattened_butterfly(config: &Config) -> Result<Network, ConfigError> {
     let k = config.within("k", (2, 8), "2 to 8 routers in a row")?;
-    config.within("n", (2, 2), "two dimensions")?;
+    let n = config.within("n", (1, 2), "one or two dimensions")?;
     config.within("x", (k, k), "as many as k")?;
-    config.within("y", (k, k), "as many as k")?;
+    if n == 2 {
+        config.within("y", (k, k), "as many as k")?;
+    }
     let side = config.within("xr", (1, 3), "1 to 3 elements in a row at a router")?;
     config.within("yr", (side, side), "as many as xr")?;
     let elements = side * side;
     config.within("c", (elements, elements), "xr times yr")?;
-    if 2 * (k - 1) + elements > 15 {
+    let ports = n * (k - 1) + elements;
+    if ports > 15 {
         return Err(
             config.unsupported("c", "routers of 15 ports at most, those to elements included")
         );
     }
-    routing(config, &["ran_min"], "ran_min")?;
-    let all = k * side;
+    let ours = match config.get("routing_function")? {
+        "ran_min" => "xy",
+        "valiant" => "valiant",
+        "ugal" => "ugal",
+        "adaptive_xyyx" => "turn-credits",
+        _ => {
+            let known = "ran_min, valiant, ugal or adaptive_xyyx";
+            return Err(config.unsupported("routing_function", known));
+        }
+    };
+    if ours != "xy" {
+        even_channels(config)?;
+    }
+    if ours != "xy" && ours != "valiant" {
+        let remedy = "1: BookSim 2 looks at another moment's queues with 0";
+        config.within("routing_delay", (1, 1), remedy)?;
+    }
+    let (rows, cols) = (if n == 1 { side } else { k * side }, k * side);
     let by_length = config.whole("use_noc_latency")? == 1;
     let top = format!(
-        "mesh = \"{all}x{all}\"\nbutterfly = true\nconcentration = \"{side}x{side}\"\nown_ports = true"
+        "mesh = \"{rows}x{cols}\"\nbutterfly = true\nconcentration = \"{side}x{side}\"\n\
+         own_ports = true\nrouting = \"{ours}\""
     );
     let router = format!("link = 1\nelement_link = 1\nlink_by_length = {by_length}");
-    Ok(Network { top, router, vcs_max: 8, square: true })
+    Ok(Network { top, router, ports, square: rows == cols, grid: false })
 }

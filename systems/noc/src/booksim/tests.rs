@@ -40,9 +40,9 @@ fn what_is_not_simulated_is_refused_by_name() {
         (
             "topology = mesh",
             "topology = qtree",
-            "`topology = qtree` is not supported; supported: mesh, cmesh, torus, fattree or flatfly",
+            "`topology = qtree` is not supported; supported: mesh, cmesh, torus, fattree, flatfly, dragonflynew or fly",
         ),
-        ("n = 2", "n = 3", "`n = 3`"),
+        ("n = 2", "n = 8", "`n = 8`"),
         ("routing_function = dor", "routing_function = valiant", "valiant"),
         ("sample_period", "priority_scheme", "line 11: unknown key `priority_scheme`"),
         ("num_vcs     = 4", "num_vcs", "line 4: `num_vcs` is not `key = value;`"),
@@ -54,7 +54,9 @@ fn what_is_not_simulated_is_refused_by_name() {
         ("max_samples = 10", "routing_delay = 2", "holds back"),
         ("max_samples = 10", "vc_alloc_delay = 2", "`vc_alloc_delay = 2`"),
         ("max_samples = 10", "st_final_delay = 2", "`st_final_delay = 2`"),
-        ("internal_speedup  = 1.0", "internal_speedup = 2.0", "no speedup"),
+        ("internal_speedup  = 1.0", "internal_speedup = 0.5", "1 to 8"),
+        ("max_samples = 10", "input_speedup = 16", "64 ports"),
+        ("max_samples = 10", "sim_type = batch", "latency or throughput"),
         ("num_vcs     = 4", "traffic = tornado", "`traffic = tornado`"),
         ("num_vcs     = 4", "num_vcs = many", "a whole number"),
         ("max_samples = 10", "hold_switch_for_packet = 1", "or packets of one flit"),
@@ -69,10 +71,10 @@ fn what_is_not_simulated_is_refused_by_name() {
 
 #[test]
 fn all_that_is_refused_is_named_at_once() {
-    let text = "topology = fly; limit = 4; num_vcs = 17; input_speedup = 2; sw_allocator = pim; packet_size = {1,2};";
+    let text = "topology = qtree; limit = 4; num_vcs = 17; input_speedup = 9; sw_allocator = pim; packet_size = {1,2};";
     let error = to_toml(text).expect_err("refused").to_string();
     for words in [
-        "topology = fly",
+        "topology = qtree",
         "unknown key `limit`",
         "num_vcs = 17",
         "input_speedup",

@@ -5,14 +5,18 @@
 //! stored, and a packet carries its place in it. Paths that could deadlock together get layers of
 //! virtual channels, or are refused (see [`super::deadlock`]).
 
+use super::channels;
 use super::deadlock::{self, Walk};
 use super::drawn::{self, Drawn};
 use super::grid::{Grid, LOCAL};
 use super::order::{Order, butterfly_order, dimension_order, dimension_order_path};
+use super::phased::Way;
 use super::replies::Replies;
+use super::wired::Wires;
 use ebb_des::Rng;
 use rand::Rng as _;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One way of a flow through the grid.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,6 +104,7 @@ pub struct Demand {
     homes: Vec<(u32, u8)>,
     /// What routers draw at each hop.
     drawn: Option<Drawn>,
+    wires: Option<Arc<Wires>>,
     rates: Vec<f64>,
     uniform: Option<bool>,
     start: Vec<u32>,
@@ -167,12 +172,16 @@ impl Demand {
         let fits = match order {
             Order::Dateline => grid.wraps(),
             Order::NearestAncestor => grid.tree_size().is_some(),
-            _ => grid.tree_size().is_none(),
+            Order::Minimal => grid.is_wired(),
+            Order::Romm => grid.is_mesh(),
+            _ if order.needs_butterfly() => grid.is_butterfly(),
+            _ => grid.tree_size().is_none() && !grid.is_wired(),
         };
         if !fits {
             return Err(DemandError::Shape);
         }
-        let draws = matches!(order, Order::Dateline | Order::NearestAncestor);
+        let drawn = Drawn::of(grid, order);
+        let dateline = drawn == Some(Drawn::Table(true));
         let homes = (0..grid.elements() as u32).map(|element| grid.home(element));
         let place = (0..grid.tiles() as u32)
             .map(|tile| {
@@ -184,7 +193,8 @@ impl Demand {
             order,
             place,
             homes: if grid.is_plain() { Vec::new() } else { homes.collect() },
-            drawn: Drawn::of(grid).filter(|_| draws),
+            drawn,
+            wires: grid.wires().cloned(),
             butterfly: grid.is_butterfly().then(|| (grid.rows() as u16, grid.cols() as u16)),
             rates: vec![0.0; grid.elements()],
             uniform: None,
@@ -192,7 +202,7 @@ impl Demand {
             cumulative: Vec::new(),
             choices: Vec::new(),
             hops: Vec::new(),
-            layers: order.layers(),
+            layers: if dateline { 2 } else { order.layers() },
             unproven: false,
             replies: None,
         })
@@ -301,20 +311,8 @@ impl Demand {
     /// The virtual channels of each layer of each class, as sets: classes and layers get as equal
     /// parts as can be, the first ones larger; adaptive routes escape on one channel of a class.
     pub(super) fn channels(&self, vcs: usize) -> Vec<u64> {
-        let block = |first: usize, count: usize| ((1u64 << count) - 1) << first;
-        let mut masks = Vec::new();
-        for (first, count) in parts(0, vcs, self.classes()) {
-            if self.is_adaptive() {
-                let escape = count.min(1);
-                masks.extend([block(first, escape), block(first + escape, count - escape)]);
-            } else {
-                masks.extend(parts(first, count, self.layers).map(|(at, few)| block(at, few)));
-            }
-        }
-        if let Some(Drawn::Rings(..)) = self.drawn {
-            masks.push(block(0, vcs));
-        }
-        masks
+        let parts = channels::Parts { classes: self.classes(), layers: self.layers };
+        channels::masks(vcs, parts, self.is_adaptive(), self.drawn)
     }
 
     /// Whether nobody has proven that the routes cannot deadlock.
@@ -348,9 +346,7 @@ impl Demand {
             Order::O1Turn => (COMPUTED, 0),
             // On the channels that it may choose among; what escapes goes along XY.
             Order::Adaptive => (COMPUTED, 1),
-            Order::Dateline | Order::NearestAncestor => {
-                (COMPUTED, self.drawn.map_or(0, Drawn::first_layer))
-            }
+            _ => (COMPUTED, self.drawn.map_or(0, Drawn::first_layer)),
         };
         Choice { target, route, layer }
     }
@@ -420,24 +416,47 @@ impl Demand {
         self.drawn.is_some()
     }
 
-    /// The port by which a packet leaves `tile` where routers draw it; `route` and `layer` are the packet's.
+    /// Whether a packet enters on a channel drawn at random.
+    #[inline]
+    pub(super) fn enters_anywhere(&self) -> bool {
+        self.drawn.is_some_and(Drawn::enters_anywhere)
+    }
+
+    /// The port by which a packet leaves `tile` where routers draw it; `route` and `layer` are the packet's, and
+    /// `used` tells the flits behind a port.
     pub(super) fn draw_port(
         &self,
         tile: u32,
         target: u32,
         (route, layer): (&mut u32, &mut u8),
+        used: &dyn Fn(u8) -> u32,
         rng: &mut Rng,
     ) -> u8 {
         let drawn = self.drawn.expect("routers draw the next hop");
         let (home, port) = self.home(target);
+        let table = drawn == Drawn::Table(true);
+        if table && *layer == drawn::ANY {
+            *layer = 0;
+        }
         if home == tile {
-            *layer = drawn.first_layer();
+            *layer = if table { *layer } else { drawn.first_layer() };
             return port;
         }
         let (at, to) = (self.place[tile as usize], self.place[home as usize]);
         match drawn {
             Drawn::Rings(rows, cols) => drawn::round((rows, cols), at, to, route, layer, rng),
             Drawn::Tree(arity, levels) => drawn::climb((arity, levels), at, target, rng),
+            Drawn::Table(_) => {
+                let wires = self.wires.as_ref().expect("a table");
+                let port = wires.next(tile, home);
+                *layer |= u8::from(wires.is_dateline(port));
+                port
+            }
+            Drawn::Phases(phased, rows, cols) => {
+                let butterfly = self.butterfly.is_some();
+                let way = Way { at, to, size: (rows, cols), butterfly };
+                phased.port(&way, (route, layer), used, rng)
+            }
         }
     }
 
@@ -457,16 +476,6 @@ impl Demand {
             Some(size) => butterfly_order(row_first, at, to, size),
         }
     }
-}
-
-/// `count` things from `first` on in `into` parts: the first and the number of each.
-fn parts(first: usize, count: usize, into: usize) -> impl Iterator<Item = (usize, usize)> {
-    let mut next = first;
-    (0..into).map(move |part| {
-        let few = count / into + usize::from(part < count % into);
-        next += few;
-        (next - few, few)
-    })
 }
 
 fn paths_of(grid: &Grid, flow: &Flow, order: Order, stored: bool) -> Vec<FlowPath> {
@@ -562,7 +571,7 @@ mod tests {
         assert_eq!(both.channels(6), [0b000001, 0b000110, 0b001000, 0b110000]);
         let together = of(Order::Xy).answered(Replies { classes: false, ..replies });
         assert_eq!(together.channels(3), [0b111]);
-        let stored: Vec<_> = parts(0, 8, 3).collect();
+        let stored: Vec<_> = channels::parts(0, 8, 3).collect();
         assert_eq!(stored, [(0, 3), (3, 3), (6, 2)]);
     }
 }

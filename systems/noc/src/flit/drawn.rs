@@ -1,13 +1,14 @@
-//! Routes of which routers draw the next hop: round the rings of a torus with datelines, and through a fat
-//! tree.
+//! Routes of which routers draw the next hop: round the rings of a torus with datelines, through a fat tree,
+//! in two phases, and by a network's own table.
 
 use ebb_des::Rng;
 use rand::Rng as _;
 
 use super::grid::{EAST, Grid, NORTH, SOUTH, WEST};
+use super::order::Order;
+use super::phased::Phased;
 
-/// The layer of all virtual channels, beside the two of a ring: on the way to and from an element no ring
-/// closes a circle.
+/// The layer of all virtual channels, beside two others: on the way to and from an element no circle closes.
 pub(super) const ANY: u8 = 2;
 /// Mark of a route on its way round a ring, with the port added by which it goes on.
 const ROUND: u32 = u32::MAX - 8;
@@ -19,23 +20,38 @@ pub(super) enum Drawn {
     Rings(u16, u16),
     /// The way up a tree of this arity and so many levels.
     Tree(u16, u16),
+    /// Ports of a table, with a second layer behind a dateline or without.
+    Table(bool),
+    /// The two phases of a way on a grid of so many rows and columns.
+    Phases(Phased, u16, u16),
 }
 
 impl Drawn {
-    /// Of a torus or a fat tree, `None` of any other grid.
-    pub(super) fn of(grid: &Grid) -> Option<Drawn> {
+    /// What routers of `grid` draw by `order`, if they do.
+    pub(super) fn of(grid: &Grid, order: Order) -> Option<Drawn> {
+        if let Some(phased) = Phased::of(order) {
+            return Some(Drawn::Phases(phased, grid.rows() as u16, grid.cols() as u16));
+        }
+        if let Some(wires) = grid.wires() {
+            return Some(Drawn::Table(wires.has_dateline()));
+        }
         if let Some((arity, levels)) = grid.tree_size() {
             return Some(Drawn::Tree(arity as u16, levels as u16));
         }
-        grid.wraps().then(|| Drawn::Rings(grid.rows() as u16, grid.cols() as u16))
+        (order == Order::Dateline).then(|| Drawn::Rings(grid.rows() as u16, grid.cols() as u16))
     }
 
     /// The layer in which a packet enters the network.
     pub(super) fn first_layer(self) -> u8 {
         match self {
-            Drawn::Rings(..) => ANY,
-            Drawn::Tree(..) => 0,
+            Drawn::Rings(..) | Drawn::Table(true) | Drawn::Phases(..) => ANY,
+            Drawn::Tree(..) | Drawn::Table(false) => 0,
         }
+    }
+
+    /// Whether a packet enters on a channel drawn at random, not on the next free one.
+    pub(super) fn enters_anywhere(self) -> bool {
+        self == Drawn::Table(true)
     }
 }
 

@@ -11,6 +11,7 @@ use super::notes::{Notes, PacketNote};
 use super::outcome::Seen;
 use super::replies::{Answers, Owed};
 use ebb_des::{Rng, Seed};
+use rand::Rng as _;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -280,6 +281,12 @@ impl<'a> Ends<'a> {
         self.await_packet(tile, due, now + 1);
     }
 
+    /// A channel drawn at random for a packet that enters, where that is so.
+    #[inline]
+    pub(super) fn channel_to_enter(&mut self, vcs: usize) -> Option<u8> {
+        self.demand.enters_anywhere().then(|| self.route_rng.random_range(0..vcs as u8))
+    }
+
     /// Words of the set of tiles that have something to send.
     pub(super) fn words(&self) -> usize {
         self.busy.len()
@@ -336,11 +343,17 @@ impl<'a> Ends<'a> {
     /// The port by which a packet leaves `tile`.
     #[inline]
     pub(super) fn route(&mut self, packet: usize, tile: u32) -> u8 {
+        self.route_by(packet, tile, &|_| 0)
+    }
+
+    /// The same where what waits behind each port may decide.
+    #[inline]
+    pub(super) fn route_by(&mut self, packet: usize, tile: u32, used: &dyn Fn(u8) -> u32) -> u8 {
         let packet = &mut self.packets[packet];
         packet.routers += 1;
         if self.demand.is_drawn() {
             let how = (&mut packet.route, &mut packet.layer);
-            return self.demand.draw_port(tile, packet.target, how, &mut self.route_rng);
+            return self.demand.draw_port(tile, packet.target, how, used, &mut self.route_rng);
         }
         self.demand.next_port(tile, packet.target, &mut packet.route)
     }

@@ -5,10 +5,14 @@
 //! and Abts, "Flattened butterfly: a cost-efficient topology for high-radix networks", ISCA 2007; on chip
 //! Kim, Balfour and Dally, MICRO 2007). A fat tree's routers lie in levels instead of rows, the root's level
 //! first (Petrini and Vanneschi, "k-ary n-trees: high performance networks for massively parallel
-//! architectures", IPPS 1997). A flit that leaves through a port enters the neighbour through the port that
+//! architectures", IPPS 1997). Other networks list their links ([`super::wired`]). A flit that leaves through a port enters the neighbour through the port that
 //! leads back.
 //!
 //! An element is what sends and receives. Where nothing else is said every tile has one, of the same number.
+
+use std::sync::Arc;
+
+use super::wired::Wires;
 
 /// To the next column.
 pub const EAST: u8 = 0;
@@ -55,6 +59,7 @@ enum Shape {
     Torus,
     Butterfly,
     Tree,
+    Wired,
 }
 
 /// Most virtual channels of routers with so many ports: what sets of two machine words hold.
@@ -75,6 +80,8 @@ pub struct Grid {
     missing: Vec<bool>,
     /// Rows and columns of the block of elements at every router.
     block: (usize, usize),
+    /// Of a network that lists its links.
+    wires: Option<Arc<Wires>>,
 }
 
 impl Grid {
@@ -141,14 +148,51 @@ impl Grid {
         grid
     }
 
+    /// A mesh of several dimensions, `side` routers along each, along the first dimension first.
+    pub fn mesh_of(side: usize, dimensions: usize) -> Grid {
+        Grid::wired(Wires::mesh(side, dimensions))
+    }
+
+    /// A dragonfly of routers with `radix` elements and as many links to other groups.
+    pub fn dragonfly(radix: usize) -> Grid {
+        Grid::wired(Wires::dragonfly(radix))
+    }
+
+    /// A single switch with so many elements.
+    pub fn switch(ports: usize) -> Grid {
+        Grid::wired(Wires::switch(ports))
+    }
+
+    /// A mesh of `side` x `side` routers with 2 x 2 elements each and express links along its rim.
+    pub fn express(side: usize) -> Grid {
+        Grid::wired(Wires::express(side))
+    }
+
+    fn wired(wires: Wires) -> Grid {
+        let mut grid = Grid::empty(1, wires.routers, Shape::Wired, wires.ports);
+        grid.neighbour = wires.neighbour.clone();
+        grid.wires = Some(Arc::new(wires));
+        grid
+    }
+
+    /// The table of links and next ports, where there is one.
+    pub(super) fn wires(&self) -> Option<&Arc<Wires>> {
+        self.wires.as_ref()
+    }
+
+    /// Whether routers know by a table where to send to.
+    pub fn is_wired(&self) -> bool {
+        self.wires.is_some()
+    }
+
     /// The same with a block of `rows` x `cols` elements at every router, each at a port of its own: the
     /// elements lie in rows of all routers' blocks and are numbered row by row.
     ///
     /// # Panics
-    /// When its routers would have more than [`PORTS_MAX`] ports, or on a fat tree.
+    /// When its routers would have more than [`PORTS_MAX`] ports, or on a network that has its elements.
     #[must_use]
     pub fn with_blocks(mut self, rows: usize, cols: usize) -> Grid {
-        assert!(self.shape != Shape::Tree, "a fat tree has its elements");
+        assert!(!matches!(self.shape, Shape::Tree | Shape::Wired), "the network has its elements");
         self.block = (rows, cols);
         assert!(self.ports() <= PORTS_MAX, "routers have {PORTS_MAX} ports at most");
         self
@@ -157,7 +201,16 @@ impl Grid {
     fn empty(rows: usize, cols: usize, shape: Shape, slots: usize) -> Grid {
         assert!(rows > 0 && cols > 0, "a grid has tiles");
         let missing = vec![false; rows * cols * slots];
-        Grid { rows, cols, shape, slots, neighbour: Vec::new(), missing, block: (1, 1) }
+        Grid {
+            rows,
+            cols,
+            shape,
+            slots,
+            neighbour: Vec::new(),
+            missing,
+            block: (1, 1),
+            wires: None,
+        }
     }
 
     fn new(rows: usize, cols: usize, shape: Shape) -> Grid {
@@ -200,25 +253,34 @@ impl Grid {
 
     /// Whether no link leaves through `port` on any tile.
     fn is_local(&self, port: u8) -> bool {
-        port == LOCAL && self.shape != Shape::Tree
+        port == LOCAL && !matches!(self.shape, Shape::Tree | Shape::Wired)
     }
 
     /// Number of elements.
     pub fn elements(&self) -> usize {
         match self.shape {
             Shape::Tree => self.cols * self.block.1,
+            Shape::Wired => self.wires.as_ref().map_or(0, |wires| wires.homes.len()),
             _ => self.tiles() * self.block.0 * self.block.1,
         }
     }
 
+    /// Whether its links are those of a mesh.
+    pub fn is_mesh(&self) -> bool {
+        self.shape == Shape::Mesh
+    }
+
     /// Whether every tile has one element, of the same number, at its local port.
     pub fn is_plain(&self) -> bool {
-        self.block == (1, 1) && self.shape != Shape::Tree
+        self.block == (1, 1) && !matches!(self.shape, Shape::Tree | Shape::Wired)
     }
 
     /// The tile and the port of an element.
     pub fn home(&self, element: u32) -> (u32, u8) {
         let element = element as usize;
+        if let Some(wires) = &self.wires {
+            return wires.homes[element];
+        }
         if self.shape == Shape::Tree {
             let router = (self.rows - 1) * self.cols + element / self.block.1;
             return (router as u32, (element % self.block.1) as u8);
@@ -236,8 +298,11 @@ impl Grid {
     }
 
     /// Elements that the link of `tile` at `port` passes in a straight line: those of as many blocks as it
-    /// leads further in a flattened butterfly, 1 elsewhere.
+    /// leads further in a flattened butterfly, what a list of links says, 1 elsewhere.
     pub fn length(&self, tile: u32, port: u8) -> usize {
+        if let Some(wires) = &self.wires {
+            return usize::from(wires.length[self.link(tile, port)]);
+        }
         let to = self.neighbour(tile, port);
         if self.shape != Shape::Butterfly || to == NOWHERE {
             return 1;
@@ -273,8 +338,8 @@ impl Grid {
 
     /// The ports through which links may leave a tile.
     pub fn link_ports(&self) -> impl Iterator<Item = u8> + use<> {
-        let tree = self.shape == Shape::Tree;
-        (0..self.slots as u8).filter(move |port| *port != LOCAL || tree)
+        let local = !matches!(self.shape, Shape::Tree | Shape::Wired);
+        (0..self.slots as u8).filter(move |port| *port != LOCAL || !local)
     }
 
     /// Ports of a router, those of elements included.
@@ -299,7 +364,7 @@ impl Grid {
     pub fn port_name(&self, tile: u32, port: u8) -> String {
         match port {
             _ if self.beyond(tile, port).is_none() => "local".to_owned(),
-            _ if matches!(self.shape, Shape::Butterfly | Shape::Tree) => {
+            _ if matches!(self.shape, Shape::Butterfly | Shape::Tree | Shape::Wired) => {
                 let (row, col) = self.place(self.neighbour(tile, port));
                 format!("({row},{col})")
             }

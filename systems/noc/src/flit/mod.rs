@@ -22,6 +22,7 @@
 
 mod allocator;
 mod arrivals;
+mod channels;
 mod clock;
 mod deadlock;
 mod demand;
@@ -32,10 +33,12 @@ mod handshake;
 mod notes;
 mod order;
 mod outcome;
+mod phased;
 mod replies;
 mod run;
 mod vc;
 mod voq;
+mod wired;
 
 pub use allocator::Allocator;
 pub use arrivals::{Arrivals, Lengths, TraceEntry};

@@ -24,20 +24,37 @@ pub enum Order {
     /// In a fat tree up by any link, each by even chance, to the nearest router above both elements, then
     /// down by the only way.
     NearestAncestor,
+    /// The only way that a network has which lists its links: dimension order in a mesh of several dimensions,
+    /// the shortest in a dragonfly.
+    Minimal,
+    /// By way of any router of a flattened butterfly.
+    Valiant,
+    /// By way of any router of a mesh that lies between the two.
+    Romm,
+    /// In a flattened butterfly straight or by way of a router drawn at random, by what waits there.
+    Ugal,
+    /// In a flattened butterfly along the row or the column first, by what waits there.
+    Turn,
 }
 
 impl Order {
     /// Layers of virtual channels that it needs. [`Order::Adaptive`] escapes on the first.
     pub fn layers(self) -> usize {
         match self {
-            Order::Xy | Order::Yx | Order::NearestAncestor => 1,
+            Order::Xy | Order::Yx | Order::NearestAncestor | Order::Minimal => 1,
             Order::O1Turn | Order::Adaptive | Order::Dateline => 2,
+            Order::Valiant | Order::Romm | Order::Ugal | Order::Turn => 2,
         }
     }
 
     /// Whether it needs a mesh: rings would close cycles within a layer.
     pub fn needs_mesh(self) -> bool {
-        matches!(self, Order::O1Turn | Order::Adaptive)
+        matches!(self, Order::O1Turn | Order::Adaptive | Order::Romm)
+    }
+
+    /// Whether it goes by two halves of a flattened butterfly's way.
+    pub fn needs_butterfly(self) -> bool {
+        matches!(self, Order::Valiant | Order::Ugal | Order::Turn)
     }
 }
 

@@ -15,7 +15,7 @@ use super::voq::{VoqNetwork, VoqRouter};
 use ebb_des::Seed;
 
 /// The router of a network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Router {
     /// Credits and virtual channels.
     Vc(VcRouter),

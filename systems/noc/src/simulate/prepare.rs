@@ -3,6 +3,7 @@
 use ebb_des::Seed;
 use ebb_scenario::{Files, Invalid, csv::Table};
 
+use super::network::grid;
 use super::scenario::{Alpha, RouterKind, Scenario};
 use super::sharing::Sharing;
 use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
@@ -49,6 +50,9 @@ pub(super) fn prepare(
         let most = flit::vcs_max(grid.ports());
         let message = format!("{} are too many for routers of {} ports", vc.vcs, grid.ports());
         Invalid::unless(vc.vcs <= most, "router.vcs", message, format!("use 1 to {most}"))?;
+        let ports = grid.ports() * usize::from(vc.input_speedup.max(vc.output_speedup));
+        let message = format!("gives a switch of {ports} ports");
+        Invalid::unless(ports <= 64, "router.input_speedup", message, "64 ports at most")?;
     }
     let arrivals = match scenario.trace() {
         Some(file) => {
@@ -372,47 +376,6 @@ pub(super) fn port_of(direction: Direction) -> u8 {
         Direction::South => flit::SOUTH,
         Direction::North => flit::NORTH,
     }
-}
-
-/// The routers of a scenario, of its fat tree or of `mesh`.
-fn grid(scenario: &Scenario, elements: &Mesh, mesh: &Mesh) -> Result<Grid, Invalid> {
-    if let Some((arity, levels)) = scenario.tree()? {
-        let count = arity.checked_pow(levels as u32);
-        let message = format!("{} elements do not match a {arity}x{levels} tree", elements.nodes());
-        Invalid::unless(
-            count == Some(elements.nodes()),
-            "mesh",
-            message,
-            "expected arity to the power of levels",
-        )?;
-        return Ok(Grid::tree(arity, levels));
-    }
-    let (rows, cols) = if scenario.own_ports { scenario.elements()? } else { (1, 1) };
-    let message = format!("{}x{} routers have too many ports", mesh.rows(), mesh.columns());
-    if !scenario.butterfly {
-        let few = flit::PORTS - 1 + rows * cols <= flit::PORTS_MAX;
-        Invalid::unless(few, "concentration", message, "use at most 12 elements at a router")?;
-        return Ok(grid_of(mesh).with_blocks(rows, cols));
-    }
-    let few = mesh.rows() + mesh.columns() - 2 + rows * cols < flit::PORTS_MAX;
-    Invalid::unless(few, "mesh", message, "use at most 8x8, or concentration")?;
-    Ok(Grid::butterfly(mesh.rows(), mesh.columns()).with_blocks(rows, cols))
-}
-
-fn grid_of(mesh: &Mesh) -> Grid {
-    let mut grid = if mesh.is_torus() {
-        Grid::torus(mesh.rows(), mesh.columns())
-    } else {
-        Grid::mesh(mesh.rows(), mesh.columns())
-    };
-    for tile in 0..mesh.nodes() {
-        for direction in Direction::ALL {
-            if mesh.link(tile, direction).is_none() {
-                grid.remove(tile as u32, port_of(direction));
-            }
-        }
-    }
-    grid
 }
 
 fn read_trace(file: &str, files: &dyn Files, tiles: usize) -> Result<Vec<TraceEntry>, NocError> {

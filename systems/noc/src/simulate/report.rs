@@ -58,7 +58,8 @@ pub(super) fn report(
         report = report.table(latency_table(&seen, scenario)).plot(latency_plot(&seen));
     }
     report = report.table(links_table(&prepared.grid, &planes)).plot(links_plot(&planes));
-    let drawn = !prepared.grid.is_butterfly() && prepared.grid.tree_size().is_none();
+    let grid = &prepared.grid;
+    let drawn = !grid.is_butterfly() && grid.tree_size().is_none() && !grid.is_wired();
     if prepared.mesh.nodes() <= 1024 && drawn {
         for (index, plane) in planes.iter().enumerate() {
             let title = format!("Link utilisation, plane {}", index + 1);

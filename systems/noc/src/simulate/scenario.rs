@@ -37,6 +37,11 @@ pub struct Scenario {
     /// Arity x levels of a fat tree, such as `4x3`, whose elements `mesh` numbers.
     #[serde(default)]
     pub fat_tree: Option<String>,
+    /// A network that no grid draws, whose elements `mesh` numbers: `mesh:4^3` (routers along each dimension and
+    /// dimensions), `dragonfly:2` (elements at a router), `switch:10` (ports), `express-mesh:4` (routers in a row,
+    /// 2 x 2 elements each, express links along the rim).
+    #[serde(default)]
+    pub topology: Option<String>,
     /// Directed links (from, to) that are missing.
     #[serde(default)]
     pub removed_links: Vec<(Node, Node)>,
@@ -227,7 +232,7 @@ pub struct Energy {
 }
 
 /// Routings that a simulation knows.
-const ROUTINGS: [(&str, &str); 11] = [
+const ROUTINGS: [(&str, &str); 16] = [
     ("xy", "Along the row, then along the column."),
     ("yx", "Along the column, then along the row."),
     ("2p-es", "XY and YX, half of each flow."),
@@ -239,6 +244,11 @@ const ROUTINGS: [(&str, &str); 11] = [
     ("adaptive-credits", "Routers take the shortest way with most credits."),
     ("xy-dateline", "XY on a torus, with channels that change at a dateline."),
     ("nearest-ancestor", "Up a fat tree to the nearest common ancestor, then down."),
+    ("minimal", "The shortest way by a table, in a network of `topology`."),
+    ("romm", "On a mesh by way of a router drawn between the two."),
+    ("valiant", "In a flattened butterfly by way of any router."),
+    ("ugal", "In a flattened butterfly straight or by way of any router, by what waits."),
+    ("turn-credits", "In a flattened butterfly XY or YX, by what waits at the source."),
 ];
 impl Scenario {
     /// The same network as a planner's problem: its mesh and its matrix.
@@ -274,6 +284,11 @@ impl Scenario {
             "adaptive-credits" => Some(Order::Adaptive),
             "xy-dateline" => Some(Order::Dateline),
             "nearest-ancestor" => Some(Order::NearestAncestor),
+            "minimal" => Some(Order::Minimal),
+            "romm" => Some(Order::Romm),
+            "valiant" => Some(Order::Valiant),
+            "ugal" => Some(Order::Ugal),
+            "turn-credits" => Some(Order::Turn),
             _ => None,
         }
     }
@@ -294,6 +309,8 @@ impl Check for Scenario {
         self.check_butterfly()?;
         self.check_fat_tree()?;
         self.check_dateline()?;
+        self.check_topology()?;
+        self.check_phases()?;
         self.check_concentration()?;
         self.packets.check().map_err(|fault| fault.within("packets"))?;
         self.check_bursts().map_err(|fault| fault.within("bursts"))?;
@@ -371,7 +388,7 @@ impl Scenario {
         self.check_one_plane(what)
     }
 
-    fn check_one_plane(&self, what: &str) -> Result<(), Invalid> {
+    pub(super) fn check_one_plane(&self, what: &str) -> Result<(), Invalid> {
         let rule = Invalid::unless;
         rule(self.planes == 1, "planes", what, "set planes = 1")?;
         rule(matches!(self.alpha, Alpha::Fixed(_)), "alpha", what, "use a factor, for example 1")?;

@@ -10,6 +10,7 @@
 //! virtual channels alike; what waits at elements by element. Only tiles with something to decide are visited.
 
 mod router;
+mod speedup;
 mod waits;
 
 use super::Network;
@@ -19,10 +20,11 @@ use super::ends::{Ends, Flit, is_head, packet_of};
 use super::grid::{Grid, NOWHERE};
 use ebb_des::Wheel;
 use router::Core;
+use speedup::Speedup;
 
 /// The router's parameters. Delays in network cycles; the defaults are those of BookSim 2's
 /// 8 x 8 example configurations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, ebb_scenario::Described)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize, ebb_scenario::Described)]
 #[serde(deny_unknown_fields, default)]
 pub struct VcRouter {
     /// Virtual channels of every port.
@@ -61,6 +63,15 @@ pub struct VcRouter {
     /// Rounds of an allocation in one cycle.
     #[schema(least = 1, most = 8)]
     pub rounds: u8,
+    /// Ports into the switch for each input, among which its virtual channels are dealt out.
+    #[schema(least = 1, most = 8)]
+    pub input_speedup: u8,
+    /// Ports out of the switch for each output, among which the inputs are dealt out.
+    #[schema(least = 1, most = 8)]
+    pub output_speedup: u8,
+    /// Cycles of a router in one of the network's.
+    #[schema(least = 1, most = 8)]
+    pub internal_speedup: f64,
 }
 
 impl Default for VcRouter {
@@ -79,6 +90,9 @@ impl Default for VcRouter {
             wait_for_tail_credit: false,
             allocator: Allocator::Islip,
             rounds: 1,
+            input_speedup: 1,
+            output_speedup: 1,
+            internal_speedup: 1.0,
         }
     }
 }
@@ -90,6 +104,11 @@ impl VcRouter {
         let router = stages.into_iter().map(u64::from).sum::<u64>() - 1;
         let ways = links * (u64::from(self.link) + 1) + 2 * (self.element_cycles() + 1);
         (links + 1) * router + ways + flits - 1
+    }
+
+    /// Whether it is faster inside than its links.
+    pub(crate) fn is_faster(&self) -> bool {
+        self.input_speedup > 1 || self.output_speedup > 1 || self.internal_speedup > 1.0
     }
 
     /// Cycles between an element and its router.
@@ -178,6 +197,9 @@ pub(super) struct VcNetwork<'g, S: Set, const PORTS: usize, const N: usize> {
     sw_requests: Requests<u64, PORTS>,
     link_flits: Vec<u64>,
     inside: u64,
+    /// The routers' own cycle, the network's where they are no faster.
+    tick: u64,
+    speedup: Option<Box<Speedup>>,
 }
 
 impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> {
@@ -240,6 +262,11 @@ impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> 
             sw_requests: Requests::new(),
             link_flits: vec![0; grid.link_slots()],
             inside: 0,
+            tick: 0,
+            speedup: how.is_faster().then(|| {
+                let ways = (how.input_speedup, how.output_speedup);
+                Box::new(Speedup::new(ways, how.internal_speedup, tiles, (PORTS, grid.ports())))
+            }),
         }
     }
 
@@ -279,13 +306,13 @@ impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> 
                 let back = u64::from(self.cycles[port]) + 1 + u64::from(self.how.credit);
                 self.credits_back.schedule(now + back, channel);
             } else {
-                self.enqueue(at as usize, flit, now, ends);
+                self.enqueue(at as usize, flit, ends);
             }
         }
     }
 
     #[inline]
-    fn enqueue(&mut self, channel: usize, flit: Flit, now: u64, ends: &mut Ends<'_>) {
+    fn enqueue(&mut self, channel: usize, flit: Flit, ends: &mut Ends<'_>) {
         let tile = channel / (PORTS * self.vcs);
         let local = channel - tile * PORTS * self.vcs;
         let input = &mut self.inputs[channel];
@@ -302,10 +329,10 @@ impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> 
         match input.stage {
             Stage::Empty => {
                 debug_assert!(is_head(flit), "a packet begins with its head");
-                self.ask(channel, tile, flit, now, ends);
+                self.ask(channel, tile, flit, self.tick, ends);
             }
             Stage::Flowing => {
-                let when = now + u64::from(self.how.sw_alloc) - 1;
+                let when = self.tick + u64::from(self.how.sw_alloc) - 1;
                 self.cores[tile].cross_at(when, local);
             }
             Stage::Asking => unreachable!("an empty channel asks for nothing"),
@@ -313,12 +340,18 @@ impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> 
         self.activate(tile);
     }
 
-    /// Routes the head at the front of `channel`, in cycle `from`, and lets it ask for an output
+    /// Routes the head at the front of `channel`, in the router's cycle `from`, and lets it ask for an output
     /// virtual channel when the pipeline allows.
     #[inline]
     fn ask(&mut self, channel: usize, tile: usize, head: Flit, from: u64, ends: &mut Ends<'_>) {
         let packet = packet_of(head);
-        let port = ends.route(packet, tile as u32);
+        let (credits, vcs, depth) = (&self.credits, self.vcs, u32::from(self.how.depth));
+        let used = |port: u8| {
+            let first = (tile * PORTS + usize::from(port)) * vcs;
+            let left = credits[first..first + vcs].iter().map(|left| u32::from(*left));
+            vcs as u32 * depth - left.sum::<u32>()
+        };
+        let port = ends.route_by(packet, tile as u32, &used);
         let mut layer = ends.layer(packet);
         let mut other = port;
         if self.adaptive {
@@ -358,7 +391,7 @@ impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> 
     }
 
     /// Whether the element's next flit has a virtual channel with a credit; a head takes the next free
-    /// one after the last packet's.
+    /// one after the last packet's, or tries one drawn at random.
     #[inline]
     fn source_channel(&mut self, element: usize, ends: &mut Ends<'_>) -> bool {
         let credits = &self.source_credits[element * self.vcs..(element + 1) * self.vcs];
@@ -366,9 +399,15 @@ impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> 
         if !sending.at_head() {
             return credits[sending.vc as usize] > 0;
         }
+        let drawn = ends.channel_to_enter(self.vcs);
+        let sending = ends.sending(element as u32);
         let mask = self.layer_masks[sending.layer as usize];
         let mut vc = sending.vc as usize;
-        for _ in 0..self.vcs {
+        let (mut tries, drawn) = (self.vcs, drawn.map(usize::from));
+        if let Some(drawn) = drawn {
+            (vc, tries) = ((drawn + self.vcs - 1) % self.vcs, 1);
+        }
+        for _ in 0..tries {
             vc = if vc + 1 == self.vcs { 0 } else { vc + 1 };
             let free = self.source_taken[element] & (1 << vc) == 0;
             if free && mask & (1 << vc) != 0 && credits[vc] > 0 {

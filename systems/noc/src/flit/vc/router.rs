@@ -147,18 +147,33 @@ impl<S: Set> Choice<'_, S> {
 impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
     /// Lets every router with something to decide decide.
     pub(super) fn decide(&mut self, now: u64, ends: &mut Ends<'_>) {
+        let cycles = self.speedup.as_mut().map_or(1, |fast| fast.cycles());
+        for _ in 0..cycles {
+            self.decide_once(self.tick, now, ends);
+            self.tick += 1;
+        }
+        if self.speedup.is_some() {
+            self.send_waiting(now);
+        }
+    }
+
+    /// One cycle of the routers' own, `tick`, in the network's cycle `now`.
+    fn decide_once(&mut self, tick: u64, now: u64, ends: &mut Ends<'_>) {
         for word in 0..self.active.len() {
             for bit in Members(self.active[word]) {
                 let tile = word * 64 + bit as usize;
-                self.cores[tile].begin(now);
+                self.cores[tile].begin(tick);
                 let crossing = self.cores[tile].crossing;
                 if !self.cores[tile].asking.is_empty() {
-                    self.allocate_channels(tile, now);
+                    self.allocate_channels(tile, tick);
                 }
                 if !crossing.is_empty() {
-                    self.allocate_switch(tile, crossing, now, ends);
+                    match self.speedup {
+                        None => self.allocate_switch(tile, crossing, now, ends),
+                        Some(_) => self.allocate_wide_switch(tile, crossing, tick, ends),
+                    }
                 }
-                if self.cores[tile].rests_after(now) {
+                if self.cores[tile].rests_after(tick) {
                     self.active[word] &= !(1 << bit);
                 }
             }
@@ -236,7 +251,15 @@ impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
 
     /// Moves the front flit of input `channel` through the switch.
     #[inline]
-    fn cross(&mut self, tile: usize, channel: u8, from: u8, to: u8, now: u64, ends: &mut Ends<'_>) {
+    pub(super) fn cross(
+        &mut self,
+        tile: usize,
+        channel: u8,
+        from: u8,
+        to: u8,
+        now: u64,
+        ends: &mut Ends<'_>,
+    ) {
         let base = tile * PORTS * self.vcs;
         let index = base + channel as usize;
         let input = &mut self.inputs[index];
@@ -256,8 +279,14 @@ impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
                 false => core.free |= out,
             }
         }
-        self.forward(tile, to, out - to * self.vcs as u8, flit, now);
-        self.return_credit(tile, from, vc, now);
+        let out = out - to * self.vcs as u8;
+        if self.speedup.is_some() {
+            self.wait_for_link(tile, to, out, flit, now);
+            self.hold_credit(tile, from, vc, now);
+        } else {
+            self.send(tile, to, out, flit, now + u64::from(self.how.traversal));
+            self.send_credit(tile, from, vc, now);
+        }
         let core = &mut self.cores[tile];
         if left > 0 && !tail && self.how.sw_alloc == 1 {
             return;
@@ -275,19 +304,21 @@ impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
         }
     }
 
+    /// Sends a flit over the link at port `to`, at the end of cycle `now`.
     #[inline]
-    fn forward(&mut self, tile: usize, to: u8, vc: u8, flit: u32, now: u64) {
+    pub(super) fn send(&mut self, tile: usize, to: u8, vc: u8, flit: u32, now: u64) {
         let port = tile * PORTS + to as usize;
         let at = self.across[port] + u32::from(vc);
         if at & TO_ELEMENT == 0 {
             self.link_flits[self.grid.link(tile as u32, to)] += 1;
         }
-        let when = now + u64::from(self.how.traversal) + u64::from(self.cycles[port]) + 1;
+        let when = now + u64::from(self.cycles[port]) + 1;
         self.flits.schedule(when, Arrival { at, flit });
     }
 
+    /// Gives a credit back over port `from`, at the end of cycle `now`.
     #[inline]
-    fn return_credit(&mut self, tile: usize, from: u8, vc: u8, now: u64) {
+    pub(super) fn send_credit(&mut self, tile: usize, from: u8, vc: u8, now: u64) {
         let port = tile * PORTS + from as usize;
         let when = now + u64::from(self.cycles[port]) + 1;
         let channel = self.across[port] + u32::from(vc);
