@@ -104,9 +104,14 @@ class NocSimRouterVc:
     depth: Flits that the buffer of a virtual channel holds, at least 1, at most 4096, default 8.
     element_link: Cycles on the link between an element and its router; as `link` if absent, at least 0,
         at most 64.
+    input_speedup: Ports into the switch for each input, among which its virtual channels are dealt out,
+        at least 1, at most 8, default 1.
+    internal_speedup: Cycles of a router in one of the network's, at least 1, at most 8, default 1.0.
     link: Cycles on a link, at least 0, at most 64, default 1.
     link_by_length: Whether a link takes `link` cycles for every element that it passes, as in a
         flattened butterfly, default False.
+    output_speedup: Ports out of the switch for each output, among which the inputs are dealt out, at
+        least 1, at most 8, default 1.
     rounds: Rounds of an allocation in one cycle, at least 1, at most 8, default 1.
     routing: Cycles for computing a route; 0 when it was computed one router before, at least 0, at most
         4, default 1.
@@ -122,8 +127,11 @@ class NocSimRouterVc:
     credit: int | None = None
     depth: int | None = None
     element_link: int | None = None
+    input_speedup: int | None = None
+    internal_speedup: float | None = None
     link: int | None = None
     link_by_length: bool | None = None
+    output_speedup: int | None = None
     rounds: int | None = None
     routing: int | None = None
     sw_alloc: int | None = None
@@ -222,14 +230,18 @@ class NocSim:
         it, default [].
     removed_links: Directed links (from, to) that are missing, default [].
     replies: How packets are answered; without them they are not.
-    router: The routers, default {'allocator': 'islip', 'credit': 1, 'depth': 8, 'kind': 'vc', 'link':
-        1, 'link_by_length': False, 'rounds': 1, 'routing': 1, 'sw_alloc': 1, 'traversal': 1,
-        'vc_alloc': 1, 'vcs': 4, 'wait_for_tail_credit': False}.
+    router: The routers, default {'allocator': 'islip', 'credit': 1, 'depth': 8, 'input_speedup': 1,
+        'internal_speedup': 1.0, 'kind': 'vc', 'link': 1, 'link_by_length': False, 'output_speedup': 1,
+        'rounds': 1, 'routing': 1, 'sw_alloc': 1, 'traversal': 1, 'vc_alloc': 1, 'vcs': 4,
+        'wait_for_tail_credit': False}.
     routing: The routing of packets, default 'xy'.
     run: Its length, default {'drain_max': 100000, 'sample': 10000, 'samples_max': 7, 'samples_min': 3,
         'warmup': 30000}.
     runs: Independent runs, at least 1, at most 1000, default 3.
     seed: Seed of all random numbers, at least 0.
+    topology: A network that no grid draws, whose elements `mesh` numbers: `mesh:4^3` (routers along
+        each dimension and dimensions), `dragonfly:2` (elements at a router), `switch:10` (ports),
+        `express-mesh:4` (routers in a row, 2 x 2 elements each, express links along the rim).
     torus: Whether rows and columns close, default False.
     """
 
@@ -272,10 +284,16 @@ class NocSim:
             "adaptive-credits",
             "xy-dateline",
             "nearest-ancestor",
+            "minimal",
+            "romm",
+            "valiant",
+            "ugal",
+            "turn-credits",
         ]
         | None
     ) = None
     run: NocSimRun | None = None
     runs: int | None = None
     seed: int | None = None
+    topology: str | None = None
     torus: bool | None = None

@@ -9,6 +9,7 @@ use super::paths::targets;
 use super::{Options, Routing, RoutingError};
 use crate::tables::{LANES, LaneMap, ServiceLevels, Tables};
 use crate::topology::grid::coordinates;
+use crate::topology::layout::Layout;
 use crate::topology::{PortNumber, Shape, Topology};
 
 /// Dimension order on one lane (mesh) or two (torus).
@@ -55,7 +56,8 @@ impl Routing for DimensionOrder {
             }
         }
         if *wrap {
-            tables.levels = datelines(topology, dims, true);
+            let layout = Layout::of(topology).ok_or(NEEDS)?;
+            tables.levels = datelines(topology, &layout);
             tables.lanes = lanes(topology, dims.len());
         }
         Ok(tables)
@@ -76,15 +78,18 @@ pub(super) fn goes_up(here: u32, there: u32, size: u32, wrap: bool) -> bool {
 }
 
 /// The level of each pair: a bit for each dimension, whether the shortest path crosses the ends of its ring.
-pub(super) fn datelines(topology: &Topology, dims: &[u32], wrap: bool) -> ServiceLevels {
+pub(super) fn datelines(topology: &Topology, layout: &Layout) -> ServiceLevels {
+    let dims = &layout.dims;
     let mut levels = ServiceLevels::new(topology.hosts().len(), topology.top_lid());
     for source in topology.host_ids() {
-        let here = coordinates(dims, topology.host(source).switch);
+        let here = layout.place(topology.host(source).switch);
         for host in topology.hosts() {
-            let there = coordinates(dims, host.switch);
+            let there = layout.place(host.switch);
             let crosses = |dim: usize| {
                 let (here, there) = (here[dim], there[dim]);
-                wrap && here != there && goes_up(here, there, dims[dim], true) == (here > there)
+                layout.wrap
+                    && here != there
+                    && goes_up(here, there, dims[dim], true) == (here > there)
             };
             let level = (0..dims.len()).filter(|dim| crosses(*dim)).map(|dim| 1 << dim).sum();
             host.lids().for_each(|lid| levels.add(source, lid, level));

@@ -6,6 +6,8 @@
 //! that is not. A pair's service level says which datelines its path crosses when all links are on, a bit for
 //! each dimension, so that it stays what it is when links go off; bit 3 is the quality of service.
 //!
+//! Switches of a file have places where the cables say them ([`crate::topology::layout`]).
+//!
 //! The lane of a link is its dimension's bit of the level; 2 more where a packet turns back into an earlier
 //! dimension, which only those that stepped aside do; 4 more for the second quality of service.
 
@@ -13,8 +15,8 @@ use super::dimension_order::{datelines, goes_up};
 use super::paths::{Target, targets};
 use super::{Options, Routing, RoutingError};
 use crate::tables::{LANES, LaneMap, Tables};
-use crate::topology::grid::coordinates;
-use crate::topology::{Peer, PortNumber, Shape, SwitchId, Topology};
+use crate::topology::layout::Layout;
+use crate::topology::{Peer, PortNumber, SwitchId, Topology};
 
 /// Dimension order around links that are off.
 #[derive(Clone, Copy, Debug)]
@@ -33,24 +35,24 @@ impl Routing for Torus2Qos {
     }
 
     fn propose(&self, topology: &Topology, options: &Options) -> Result<Tables, RoutingError> {
-        let needs = "a generated torus or mesh of at most three dimensions";
+        let needs = "a torus or mesh of at most three dimensions with the same direction at the same port of every switch";
         let wrong = RoutingError::WrongShape { function: "torus-2qos", needs };
-        let Shape::Grid { dims, wrap } = topology.shape() else { return Err(wrong) };
-        if dims.len() > 3 {
+        let Some(layout) = Layout::of(topology) else { return Err(wrong) };
+        if layout.dims.len() > 3 {
             return Err(wrong);
         }
-        if *wrap && options.lanes < 2 {
+        if layout.wrap && options.lanes < 2 {
             let lanes = options.lanes;
             return Err(RoutingError::LanesExhausted { function: "torus-2qos", lanes });
         }
         let mut tables = Tables::empty(topology);
-        let grid = Grid { topology, dims, wrap: *wrap };
+        let grid = Grid { topology, layout: &layout };
         for target in targets(topology) {
             for switch in topology.switch_ids() {
                 tables.forwarding.set(switch, target.lid, grid.port(switch, target));
             }
         }
-        tables.levels = datelines(topology, dims, *wrap);
+        tables.levels = datelines(topology, &layout);
         if options.lanes >= BOTH {
             for (host, lid) in topology
                 .host_ids()
@@ -60,20 +62,19 @@ impl Routing for Torus2Qos {
                 tables.levels.set_mask(host, lid, mask | mask << 8);
             }
         }
-        tables.lanes = lanes(topology, dims.len(), options.lanes);
+        tables.lanes = lanes(topology, &layout, options.lanes);
         Ok(tables)
     }
 }
 
 struct Grid<'a> {
     topology: &'a Topology,
-    dims: &'a [u32],
-    wrap: bool,
+    layout: &'a Layout,
 }
 
 impl Grid<'_> {
     fn port(&self, at: SwitchId, target: Target) -> Option<PortNumber> {
-        let (here, there) = (coordinates(self.dims, at), coordinates(self.dims, target.switch));
+        let (here, there) = (self.layout.place(at), self.layout.place(target.switch));
         let Some(dim) = (0..here.len()).find(|dim| here[*dim] != there[*dim]) else {
             return Some(target.port);
         };
@@ -82,8 +83,9 @@ impl Grid<'_> {
         }
         // The ring is cut: aside to one from which this dimension's way is whole. All step up where they can, since
         // those who turned back from below and from above could wait for each other.
-        let aside =
-            |other: usize| [true, false].map(|up| (port_of(other, up), self.step(at, other, up)));
+        let aside = |other: usize| {
+            [true, false].map(|up| (self.layout.port(other, up), self.step(at, other, up)))
+        };
         let ways = (dim + 1..here.len()).flat_map(aside);
         let whole = |next: SwitchId| self.along(next, dim, there[dim]).is_some();
         ways.into_iter().find(|(_, next)| next.is_some_and(whole)).map(|(port, _)| port)
@@ -91,8 +93,8 @@ impl Grid<'_> {
 
     /// The port of the way around a ring to a coordinate, the shorter one if it is whole.
     fn along(&self, from: SwitchId, dim: usize, to: u32) -> Option<PortNumber> {
-        let place = |at| coordinates(self.dims, at)[dim];
-        let up = goes_up(place(from), to, self.dims[dim], self.wrap);
+        let place = |at| self.layout.place(at)[dim];
+        let up = goes_up(place(from), to, self.layout.dims[dim], self.layout.wrap);
         let is_whole = |up: &bool| {
             let mut at = Some(from);
             while let Some(here) = at.filter(|here| place(*here) != to) {
@@ -100,27 +102,20 @@ impl Grid<'_> {
             }
             at.is_some()
         };
-        [up, !up].into_iter().find(is_whole).map(|up| port_of(dim, up))
+        [up, !up].into_iter().find(is_whole).map(|up| self.layout.port(dim, up))
     }
 
     fn step(&self, at: SwitchId, dim: usize, up: bool) -> Option<SwitchId> {
-        match self.topology.peer(at, port_of(dim, up)) {
+        match self.topology.peer(at, self.layout.port(dim, up)) {
             Peer::Switch(next, _) => Some(next),
             Peer::Host(_) | Peer::Nothing => None,
         }
     }
 }
 
-fn port_of(dim: usize, up: bool) -> PortNumber {
-    2 * dim as PortNumber + if up { 1 } else { 2 }
-}
-
-fn lanes(topology: &Topology, dims: usize, most: u8) -> LaneMap {
+fn lanes(topology: &Topology, layout: &Layout, most: u8) -> LaneMap {
     let mut lanes = LaneMap::new(topology);
-    let dim_of = |port: PortNumber| {
-        let dim = usize::from(port.checked_sub(1)?) / 2;
-        (dim < dims).then_some(dim)
-    };
+    let dim_of = |port: PortNumber| layout.dim_of(port);
     for switch in topology.switch_ids() {
         let ports = topology.switch(switch).ports;
         for (input, output) in (0..=ports).flat_map(|it| (0..=ports).map(move |to| (it, to))) {
@@ -141,6 +136,7 @@ fn lanes(topology: &Topology, dims: usize, most: u8) -> LaneMap {
 mod tests {
     use super::*;
     use crate::routing::route;
+    use crate::topology::grid::coordinates;
     use crate::topology::{HostId, Link, grid, tree};
     use proptest::prelude::*;
 

@@ -8,6 +8,7 @@ mod build;
 pub mod dragonfly;
 pub mod grid;
 pub(crate) mod height;
+pub(crate) mod layout;
 pub mod named;
 pub mod random;
 pub mod tree;
