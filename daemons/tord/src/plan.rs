@@ -305,6 +305,12 @@ impl Plan {
         }
     }
 
+    /// When the first day after `now_ns` begins, if one is known.
+    pub fn next_begin(&self, now_ns: u64) -> Option<u64> {
+        let after = self.days.partition_point(|day| day.begin_ns <= now_ns);
+        self.days.get(after).map(|day| day.begin_ns)
+    }
+
     /// When the last day before `now_ns` ended, if one is known.
     pub fn ended_before(&self, now_ns: u64) -> Option<u64> {
         let before = self.days.partition_point(|day| day.end_ns <= now_ns);

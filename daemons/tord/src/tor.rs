@@ -62,8 +62,10 @@ const OVERSLEPT_NS: u64 = 25_000;
 const OWED_MAX_NS: u64 = 8 * REST_NS;
 /// This long before a day begins nothing else is begun.
 const CALM_NS: u64 = 20_000;
-/// Frames taken from an interface at a time: few, because days begin meanwhile.
+/// Frames taken from an interface at a time: few, because days begin meanwhile; and this long before one begins, fewer.
 const INTAKE: usize = 8;
+const INTAKE_SOON: usize = 2;
+const SOON_NS: u64 = 60_000;
 /// What is looked at now and then waits for a calm moment, but no longer than this.
 const PATIENCE_NS: u64 = 2_000_000;
 /// What it takes.
@@ -226,9 +228,12 @@ impl Switch {
         }
         let mut work = 0;
         for at in 0..self.racks.len() {
-            let rack = &mut self.racks[at];
-            work += rack.deliver(now, &mut self.pool, INTAKE);
-            work += rack.take_in(now, &mut self.pool, INTAKE);
+            let most = self.intake();
+            work += self.racks[at].deliver(now, &mut self.pool, most);
+            self.await_dawn();
+            self.send();
+            let most = self.intake();
+            work += self.racks[at].take_in(now, &mut self.pool, most);
             self.await_dawn();
             self.send();
         }
@@ -247,6 +252,13 @@ impl Switch {
         self.looks.add(now - self.looked_ns);
         self.looked_ns = now;
         now
+    }
+
+    /// How many frames may be taken from an interface now.
+    fn intake(&self) -> usize {
+        let now = now_ns();
+        let soon = self.plan.next_begin(now).is_some_and(|begin| begin - now < SOON_NS);
+        if soon { INTAKE_SOON } else { INTAKE }
     }
 
     /// Begins nothing else shortly before a day on which something is to be sent.
