@@ -37,6 +37,7 @@ static EXAMPLES: &[(&str, &str)] = embedded![
     "noc-sim-planes.toml",
     "noc-sim-requests.toml",
     "noc-sim-uniform.toml",
+    "router-applications.toml",
     "router-bursts.toml",
     "router-clocks.toml",
     "router-day.toml",

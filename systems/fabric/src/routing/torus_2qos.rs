@@ -6,7 +6,7 @@
 //! that is not. A pair's service level says which datelines its path crosses when all links are on, a bit for
 //! each dimension, so that it stays what it is when links go off; bit 3 is the quality of service.
 //!
-//! Switches of a file have places where the cables say them ([`crate::topology::layout`]).
+//! Switches of a file have places where the cables say them (`topology::layout`).
 //!
 //! The lane of a link is its dimension's bit of the level; 2 more where a packet turns back into an earlier
 //! dimension, which only those that stepped aside do; 4 more for the second quality of service.

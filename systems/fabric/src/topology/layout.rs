@@ -189,9 +189,9 @@ mod tests {
             let cut = dims.len() == 1 && !off.is_empty();
             prop_assert!(cut || found.wrap == known.wrap);
             for at in topology.switch_ids() {
-                for dim in 0..dims.len() {
+                for (dim, size) in dims.iter().enumerate() {
                     let apart = |layout: &Layout, to: SwitchId| {
-                        let size = i64::from(dims[dim]);
+                        let size = i64::from(*size);
                         (i64::from(layout.place(to)[dim]) - i64::from(layout.place(at)[dim])).rem_euclid(size)
                     };
                     for to in topology.switch_ids() {
