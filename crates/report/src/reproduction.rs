@@ -276,16 +276,20 @@ mod tests {
     /// A verdict on the mean that other values of its interval contradict says so.
     #[test]
     fn an_interval_across_the_limit_is_told() {
-        let note = |half_width_95| {
-            let ours = Ours { mean: 5.2, half_width_95: Some(half_width_95), seeds: 5 };
-            let found = Findings::new(Report::new("P")).found("p.d", ours, "fine");
+        let note = |id, mean, half_width_95| {
+            let ours = Ours { mean, half_width_95: Some(half_width_95), seeds: 5 };
+            let found =
+                Findings::new(Report::new("P")).found(id, ours, Note::verdict("fine", "off"));
             let mut reproduction = Reproduction::new();
             reproduction.add(&Constant(1.0), Ok(found));
-            let row = reproduction.rows().find(|row| row.id == "p.d").expect("a row");
+            let row = reproduction.rows().find(|row| row.id == id).expect("a row");
             (row.verdict, row.note.clone())
         };
-        assert_eq!(note(0.1), (Verdict::Met, "fine".to_owned()));
-        assert!(note(0.3).1.contains("fine; undecided"), "{}", note(0.3).1);
+        assert_eq!(note("p.d", 5.2, 0.1), (Verdict::Met, "fine".to_owned()));
+        assert!(note("p.d", 5.2, 0.3).1.contains("fine; undecided"));
+        // Also where what is met lies between two ends that are missed: 9 to 11.
+        assert_eq!(note("p.a", 12.0, 0.5), (Verdict::Missed, "off".to_owned()));
+        assert!(note("p.a", 12.0, 4.0).1.contains("off; undecided"));
     }
 
     #[test]

@@ -76,9 +76,11 @@ const ACROSS: &str = "undecided: the 95 % interval contains the limit";
 /// Whether the verdict on the mean is not that on all of its interval.
 fn reaches_across(claim: &Claim, ours: Ours) -> bool {
     let half = ours.half_width_95.unwrap_or(0.0);
-    [ours.mean - half, ours.mean + half]
+    let (least, most) = (ours.mean - half, ours.mean + half);
+    // What was printed is met, if anything is: the interval may have it between two ends that are missed.
+    [least, claim.published.clamp(least, most), most]
         .into_iter()
-        .any(|end| claim.met(end) != claim.met(ours.mean))
+        .any(|value| claim.met(value) != claim.met(ours.mean))
 }
 
 impl Row {
