@@ -230,6 +230,10 @@ fn changed_policy_holds_at_once_while_the_router_stands_still() {
             "nft 'delete table inet g'",
         ),
         ("ip rule add pref 1 prohibit", "ip rule del pref 1"),
+        ("sysctl -qw net.ipv4.conf.p0.forwarding=0", "sysctl -qw net.ipv4.conf.p0.forwarding=1"),
+        ("ip xfrm policy add dir fwd action block", "ip xfrm policy deleteall dir fwd"),
+        // Each packet is longer than what it lets through at once.
+        ("tc qdisc add dev p1 root tbf rate 8kbit burst 10 limit 100", "tc qdisc del dev p1 root"),
     ];
     for path in ["worker", "kernel"] {
         let Some(mut scene) = scene_on(&format!("path = \"{path}\"")) else { return };

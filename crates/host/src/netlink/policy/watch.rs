@@ -144,7 +144,7 @@ impl Watch {
     /// When a socket fails.
     pub fn changed(&mut self) -> Result<BTreeSet<Source>> {
         let mut pending = std::mem::take(&mut self.pending);
-        let drained = self.empty(&mut pending);
+        let drained = self.drain(&mut pending);
         // `EAGAIN` when the time has not come.
         let woken = self.timer.wait().is_ok();
         if woken {
@@ -207,7 +207,7 @@ impl Watch {
         self.pending.is_empty() && pairs.into_iter().all(|(heard, counted)| *heard >= counted)
     }
 
-    fn empty(&mut self, pending: &mut BTreeSet<Source>) -> Result<()> {
+    fn drain(&mut self, pending: &mut BTreeSet<Source>) -> Result<()> {
         let asked = &self.asked;
         let of_route = |kind, _: &[u8]| match kind {
             // The addresses of an interface go when IPv6 is switched off there, and come when it is on again.
