@@ -3,6 +3,7 @@
 use crate::common;
 
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ebb_host::namespace::Namespace;
@@ -97,10 +98,50 @@ fn a_chain_for_the_beginnings_of_names_says_so() {
             println!("skipped: this kernel has no chains for beginnings of names: errno {refused}");
             return;
         }
-        let (chains, _) = watch.chains().unwrap();
+        let (chains, _) = watch.chains().unwrap().unwrap();
         let chain = chains.iter().find(|chain| chain.name == "netdev edge in").expect("the chain");
         assert_eq!((chain.hook, chain.drops, chain.strange), (Hook::Ingress, true, false));
         assert_eq!(chain.devices, [DeviceName::Prefix("edge".to_owned())]);
+    });
+    read.unwrap();
+}
+
+/// Each of two rule sets drops everything, so whatever is read must as well. One would seem to have no rule while it is being
+/// replaced, and the chain of neither has rules in the other.
+#[test]
+fn what_is_read_while_filters_change_is_a_rule_set_that_was() {
+    const CHANGES: u32 = 60;
+    let Some(namespace) = common::namespace("changing-filters") else { return };
+    let read = namespace.run(|| {
+        let hook = "type filter hook forward priority 0; policy";
+        let sets =
+            [format!("chain a {{ {hook} accept; drop\n}}"), format!("chain b {{ {hook} drop; }}")];
+        let load = |number: u32| {
+            let set = &sets[number as usize % 2];
+            let text =
+                format!("table inet t {{}}; delete table inet t; table inet t {{\n{set}\n}}");
+            let done = Command::new("nft").arg(text).output().expect("nft");
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        };
+        load(0);
+        let mut watch = Watch::open().unwrap();
+        let (mut read, mut refused) = (0, 0);
+        std::thread::scope(|scope| {
+            let changes = scope.spawn(|| (1..=CHANGES).for_each(load));
+            while !changes.is_finished() || read == 0 {
+                watch.changed().unwrap();
+                let Some((chains, rules)) = watch.chains().unwrap() else {
+                    refused += 1;
+                    continue;
+                };
+                read += 1;
+                let [chain] = &chains[..] else { panic!("{chains:?}") };
+                let of = chain.place.as_ref().and_then(|place| rules.chains.get(place));
+                assert_eq!(chain.rules as usize, of.map_or(0, Vec::len));
+                assert!(chain.drops || chain.rules == 1, "{chain:?}, {rules:?}");
+            }
+        });
+        println!("{CHANGES} changes, {read} read, {refused} refused");
     });
     read.unwrap();
 }

@@ -45,7 +45,8 @@ pub(super) trait Policies {
     fn rules(&mut self) -> Read<Vec<Rule>>;
     fn switches(&mut self) -> Read<Vec<Switches>>;
     fn transforms(&mut self) -> Read<Transforms>;
-    fn chains(&mut self) -> Read<(Vec<Chain>, Ruleset)>;
+    /// Nothing while the kernel is in the midst of a change.
+    fn chains(&mut self) -> Read<Option<(Vec<Chain>, Ruleset)>>;
     fn disciplines(&mut self, links: &[u32]) -> Read<Vec<Discipline>>;
 }
 
@@ -108,7 +109,7 @@ impl Policies for Counted {
     fn transforms(&mut self) -> Read<Transforms> {
         self.watch.transforms()
     }
-    fn chains(&mut self) -> Read<(Vec<Chain>, Ruleset)> {
+    fn chains(&mut self) -> Read<Option<(Vec<Chain>, Ruleset)>> {
         self.watch.chains()
     }
     fn disciplines(&mut self, links: &[u32]) -> Read<Vec<Discipline>> {
@@ -300,9 +301,11 @@ impl<W: Policies> Following<W> {
                 }
                 facts.transforms = found;
             }),
-            Source::Netfilter => watch.chains().map(|(chains, ruleset)| {
-                (facts.chains, facts.ruleset) = (chains, ruleset);
-            }),
+            Source::Netfilter => match watch.chains() {
+                // What is known is of before the change, if it is known.
+                Ok(None) => return self.judged = None,
+                found => found.map(|found| (facts.chains, facts.ruleset) = found.expect("it is")),
+            },
             Source::TrafficControl => {
                 watch.disciplines(&links).map(|found| facts.disciplines = found)
             }

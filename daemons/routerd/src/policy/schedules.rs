@@ -1,6 +1,7 @@
 //! The kernel's policy followed under schedules that a seed draws: rules, switches and packet filters change all the time,
-//! also while they are read; announcements come late, or are lost with an error that says so; what is asked for is refused; ports cannot
-//! hold what they are told, interfaces are renamed and come and go, time jumps. The router wakes only when a descriptor says so.
+//! also while they are read; packet filters change before that is announced; announcements come late, or are lost with an error
+//! that says so; what is asked for is refused; ports cannot hold what they are told, interfaces are renamed and come and go, time
+//! jumps. The router wakes only when a descriptor says so.
 //!
 //! At any time, whatever has been heard, packets go by the kernel's present policy or are the kernel's, for it counts what
 //! it announces; and once nothing fails any more the ports hold what the kernel's policy asks for, no more and no less.
@@ -31,6 +32,8 @@ struct Beside {
     rng: Rng,
     now: Time,
     facts: Facts,
+    /// Packet filters to which the kernel goes over, which it has not announced.
+    making: Option<(Vec<Chain>, Ruleset)>,
     changes: u32,
     /// Announced, and heard from then on, in this order.
     late: VecDeque<(Time, Source)>,
@@ -82,6 +85,7 @@ impl Beside {
             rng: Seed(seed).stream("policy"),
             now,
             facts: plain(),
+            making: None,
             changes: 0,
             late: VecDeque::new(),
             counted: 0,
@@ -104,6 +108,7 @@ impl Beside {
     /// Somebody changes the policy.
     fn changes(&mut self) {
         self.changes += 1;
+        self.make();
         let source = match self.rng.random_range(0..5) {
             0 => {
                 match self.facts.rules.len() {
@@ -123,10 +128,25 @@ impl Beside {
             }
             _ => {
                 let drops = self.rng.random();
-                (self.facts.chains, self.facts.ruleset) = filters(self.changes, drops);
-                Source::Netfilter
+                self.making = Some(filters(self.changes, drops));
+                if !self.chance(30) {
+                    self.make();
+                }
+                return;
             }
         };
+        self.announce(source);
+    }
+
+    /// The packet filters that are in the making are made.
+    fn make(&mut self) {
+        if let Some(made) = self.making.take() {
+            (self.facts.chains, self.facts.ruleset) = made;
+            self.announce(Source::Netfilter);
+        }
+    }
+
+    fn announce(&mut self, source: Source) {
         let late = if self.chance(20) { self.rng.random_range(1..50) } else { 0 };
         let at = self.now + Duration::from_millis(late);
         let before = self.late.back().map_or(at, |(before, _)| *before);
@@ -242,8 +262,13 @@ impl Policies for Beside {
         self.read(|facts| facts.transforms.clone())
     }
 
-    fn chains(&mut self) -> Read<(Vec<Chain>, Ruleset)> {
-        self.read(|facts| (facts.chains.clone(), facts.ruleset.clone()))
+    fn chains(&mut self) -> Read<Option<(Vec<Chain>, Ruleset)>> {
+        if self.making.is_some() {
+            self.pending.insert(Source::Netfilter);
+            self.timer = self.now + PAUSE;
+            return Ok(None);
+        }
+        self.read(|facts| Some((facts.chains.clone(), facts.ruleset.clone())))
     }
 
     fn disciplines(&mut self, _: &[u32]) -> Read<Vec<Discipline>> {
@@ -351,6 +376,7 @@ fn schedule(seed: u64) -> Result<[u64; 3], String> {
             .map_err(|broken| format!("step {step}: {broken}"))?;
     }
     world.following.watch.faulty = false;
+    world.following.watch.make();
     world.pass(SETTLED)?;
     let present = evaluate(&world.following.watch.facts, &world.places, &BTreeSet::new());
     if world.held.as_ref() != Some(&present) {

@@ -1,31 +1,28 @@
-//! Chains of nftables: `linux/netfilter/nf_tables.h`.
-
-use std::collections::BTreeSet;
+//! Chains of nftables, and the generations of its rule sets: `linux/netfilter/nf_tables.h`.
 
 use super::super::frame::{Fault, Parsed, attributes, string_of};
 use super::types::{Chain, DeviceName, Family, Hook};
 
 const SUBSYSTEM: u16 = 10 << 8;
-pub(super) const GET_TABLE: u16 = SUBSYSTEM | 1;
 pub(super) const GET_CHAIN: u16 = SUBSYSTEM | 4;
+pub(super) const NEW_GENERATION: u16 = SUBSYSTEM | 15;
+pub(super) const GET_GENERATION: u16 = SUBSYSTEM | 16;
 /// New and deleted tables, chains and rules: what changes the meaning of a ruleset.
 const TELLING: [u16; 6] = [0, 2, 3, 5, 6, 8];
 
 /// New and deleted elements of sets, which come and go much more often: they tell where rules ask the set.
 const OF_ELEMENTS: [u16; 2] = [12, 14];
 
-const TABLE_NAME: u16 = 1;
-const TABLE_FLAGS: u16 = 2;
-const DORMANT: u32 = 1;
+const GENERATION: u16 = 1;
 
 const CHAIN_TABLE: u16 = 1;
 const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
 const CHAIN_POLICY: u16 = 5;
-const CHAIN_USE: u16 = 6;
 const CHAIN_TYPE: u16 = 7;
-/// Handle, counters, padding, flags, identifier, comments: they decide on no packet.
-const CHAIN_TELLING_NOTHING: [u16; 6] = [2, 8, 9, 10, 11, 12];
+/// Handle, uses, counters, padding, flags, identifier, comments: they decide on no packet. (The kernel counts uses while a
+/// change is still being made.)
+const CHAIN_TELLING_NOTHING: [u16; 7] = [2, 6, 8, 9, 10, 11, 12];
 const HOOK_NUMBER: u16 = 1;
 const HOOK_PRIORITY: u16 = 2;
 const HOOK_DEVICE: u16 = 3;
@@ -57,33 +54,34 @@ pub(super) fn number(value: &[u8]) -> Parsed<u32> {
     value.first_chunk().map(|b| u32::from_be_bytes(*b)).ok_or(Fault("32-bit attribute"))
 }
 
-/// A table that does nothing at present, by family and name.
-pub(super) fn dormant(body: &[u8]) -> Parsed<Option<(u8, String)>> {
-    let (fixed, rest) = body.split_first_chunk::<4>().ok_or(Fault("table header"))?;
-    let (mut name, mut flags) = (String::new(), 0);
-    attributes(rest, |kind, value| {
-        match kind {
-            TABLE_NAME => name = string_of(value),
-            TABLE_FLAGS => flags = number(value)?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok((flags & DORMANT != 0).then_some((fixed[0], name)))
+/// The generation of the rule set that a message tells of: the kernel counts them before it goes over to the next, and
+/// announces them when everything else of the change is announced.
+pub(super) fn generation(kind: u16, body: &[u8]) -> Parsed<Option<u32>> {
+    let (_, rest) = body.split_first_chunk::<4>().ok_or(Fault("generation header"))?;
+    let mut found = None;
+    if kind == NEW_GENERATION {
+        attributes(rest, |kind, value| {
+            if kind == GENERATION {
+                found = Some(number(value)?);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(found)
 }
 
-/// None for chains that are not hooked in, or only where packets are that Ebb never has.
-pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Option<Chain>> {
+/// None for chains that are not hooked in, or only where packets are that Ebb never has. Those of a table that is dormant
+/// count as well: the kernel lists a table as dormant before it is, and even if it never will be.
+pub(super) fn chain(body: &[u8]) -> Parsed<Option<Chain>> {
     let (fixed, rest) = body.split_first_chunk::<4>().ok_or(Fault("chain header"))?;
     let (mut table, mut name, mut hook) = (String::new(), String::new(), None);
-    let (mut policy, mut rules, mut strange) = (ACCEPT, 0, false);
+    let (mut policy, mut strange) = (ACCEPT, false);
     let mut first_only = false;
     attributes(rest, |kind, value| {
         match kind {
             CHAIN_TABLE => table = string_of(value),
             CHAIN_NAME => name = string_of(value),
             CHAIN_POLICY => policy = number(value)?,
-            CHAIN_USE => rules = number(value)?,
             CHAIN_TYPE => first_only = string_of(value) == "nat",
             CHAIN_HOOK => hook = Some(HookPoint::of(value)?),
             other => strange |= !CHAIN_TELLING_NOTHING.contains(&other),
@@ -100,9 +98,6 @@ pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Opt
     };
     let Some(place) = hook else { return Ok(None) };
     let shown = format!("{word} {table} {name}");
-    if dormant.contains(&(fixed[0], table.clone())) {
-        return Ok(None);
-    }
     let (priority, inside) = (place.priority, Some((fixed[0], table, name)));
     let hook = place.number.map_or(Hook::Other(u32::MAX), |number| hook_named(fixed[0], number));
     let (devices, strange) = (place.devices, strange || place.strange);
@@ -112,7 +107,7 @@ pub(super) fn chain(body: &[u8], dormant: &BTreeSet<(u8, String)>) -> Parsed<Opt
         hook,
         devices,
         drops: policy != ACCEPT,
-        rules,
+        rules: 0,
         first_only,
         priority,
         place: inside,
@@ -191,7 +186,6 @@ mod tests {
             .begin(GET_CHAIN, 0, 0, &[family, 0, 0, 0])
             .string(CHAIN_TABLE, "filter")
             .string(CHAIN_NAME, "through")
-            .attribute(CHAIN_USE, &7_u32.to_be_bytes())
             .nested(CHAIN_HOOK, |b| {
                 b.attribute(HOOK_NUMBER, &hook.to_be_bytes());
                 fill(b);
@@ -203,12 +197,9 @@ mod tests {
 
     #[test]
     fn a_base_chain_says_where_it_sits_and_what_it_does() {
-        let found = chain(&recorded(INET, 2, |_| ()), &BTreeSet::new()).unwrap().unwrap();
+        let found = chain(&recorded(INET, 2, |_| ())).unwrap().unwrap();
         assert_eq!(found.name, "inet filter through");
-        assert_eq!(
-            (found.hook, found.family, found.drops, found.rules),
-            (Hook::Forward, Family::Both, true, 7)
-        );
+        assert_eq!((found.hook, found.family, found.drops), (Hook::Forward, Family::Both, true));
     }
 
     #[test]
@@ -218,7 +209,7 @@ mod tests {
                 b.string(1, "eth1").string(1, "eth2");
             });
         });
-        let found = chain(&body, &BTreeSet::new()).unwrap().unwrap();
+        let found = chain(&body).unwrap().unwrap();
         assert_eq!(
             (found.hook, found.devices),
             (Hook::Ingress, ["eth1", "eth2"].map(|name| DeviceName::Exact(name.into())).into())
@@ -228,7 +219,7 @@ mod tests {
     #[test]
     fn names_may_be_the_beginnings_of_names() {
         let devices = |fill: &dyn Fn(&mut Builder)| {
-            let found = chain(&recorded(NETDEV, 0, |b| fill(b)), &BTreeSet::new());
+            let found = chain(&recorded(NETDEV, 0, |b| fill(b)));
             found.unwrap().unwrap().devices
         };
         let prefix = [DeviceName::Prefix("p".into())];
@@ -252,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_may_concern_anything() {
-        let read = |body: &[u8]| chain(body, &BTreeSet::new()).unwrap().unwrap();
+        let read = |body: &[u8]| chain(body).unwrap().unwrap();
         let hook = read(&recorded(NETDEV, 0, |b| _ = b.u32(9, 0)));
         assert_eq!((hook.strange, hook.devices), (true, vec![DeviceName::Any]));
         let device = read(&recorded(NETDEV, 1, |b| {
@@ -269,9 +260,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_table_has_no_chains() {
-        let asleep = BTreeSet::from([(IPV4, "filter".to_owned())]);
-        assert_eq!(chain(&recorded(IPV4, 2, |_| ()), &asleep).unwrap(), None);
+    fn changes_and_generations_are_told_apart() {
         assert!(tells(SUBSYSTEM | 6) && !tells(SUBSYSTEM | 12) && !tells(6));
+        let body = [0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 1, 44];
+        assert_eq!(generation(NEW_GENERATION, &body).unwrap(), Some(300));
+        assert_eq!(generation(SUBSYSTEM | 6, &body).unwrap(), None);
+        assert!(generation(NEW_GENERATION, &body[..3]).is_err());
     }
 }

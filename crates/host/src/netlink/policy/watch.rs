@@ -1,5 +1,6 @@
 //! When to read again, and the reading.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -40,6 +41,8 @@ pub const SOCKETS: usize = 3;
 const LOOK: Duration = Duration::from_millis(700);
 /// Least time between two readings that announcements provoke, so that many changes cost little.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a generation of packet filters may be counted and not be announced.
+const PATIENCE: Duration = Duration::from_secs(4);
 /// Sets of which the elements are read.
 const SETS_MAX: usize = 32_768;
 /// Datagrams that one call reads.
@@ -70,6 +73,10 @@ pub struct Watch {
     legacy: Vec<Chain>,
     /// Where IPv6 is switched off, as far as was asked for.
     without_v6: BTreeMap<String, bool>,
+    /// Of the rules of nftables: announced last, unless announcements were lost since; and as the kernel had counted them when
+    /// they were read last, since then.
+    generation: Option<u32>,
+    counted: (u32, Instant),
     /// Sets that rules ask: a change of their elements is one of the rules.
     asked: BTreeSet<Place>,
     pending: BTreeSet<Source>,
@@ -120,6 +127,8 @@ impl Watch {
             timer,
             legacy: legacy::chains(),
             without_v6: BTreeMap::new(),
+            generation: None,
+            counted: (0, Instant::now()),
             asked: BTreeSet::new(),
             pending: Source::ALL.into(),
             unread: BTreeSet::new(),
@@ -221,7 +230,11 @@ impl Watch {
             netfilter::tells_of_elements(kind)
                 && sets::set_of(body).is_ok_and(|set| asked.contains(&set))
         };
+        let generation = Cell::new(self.generation);
         let of_filters = |kind, body: &[u8]| {
+            if let Ok(Some(announced)) = netfilter::generation(kind, body) {
+                generation.set(Some(announced));
+            }
             (netfilter::tells(kind) || of_set(kind, body)).then_some(Source::Netfilter)
         };
         let of_transforms = |_, _: &[u8]| Some(Source::Transforms);
@@ -233,8 +246,10 @@ impl Watch {
             (*heard, lost) = socket.heard()?;
             if lost {
                 pending.extend(Source::ALL);
+                generation.set(None);
             }
         }
+        self.generation = generation.get();
         Ok(())
     }
 
@@ -306,28 +321,33 @@ impl Watch {
         Ok(xfrm::transforms(bodies, default.first().map(|(_, body)| body.as_slice())))
     }
 
-    /// All chains that are hooked into the ways of IP packets, of nftables and iptables, and the rules of nftables.
+    /// All chains that are hooked into the ways of IP packets, of nftables and iptables, and the rules of nftables. `None`
+    /// while a change is being made that is not announced yet, so that what was read may be partly of before and partly of
+    /// after it: it counts as changed once more.
     ///
     /// # Errors
     /// When the socket fails or the kernel refuses, for example for lack of `CAP_NET_ADMIN`.
-    pub fn chains(&mut self) -> Result<(Vec<Chain>, Ruleset)> {
+    pub fn chains(&mut self) -> Result<Option<(Vec<Chain>, Ruleset)>> {
         let mut chains = self.legacy.clone();
-        let Some(ask) = &mut self.ask_netfilter else { return Ok((chains, Ruleset::default())) };
-        let mut dormant = BTreeSet::new();
-        for (_, body) in ask.dump("tables", UNNUMBERED, (netfilter::GET_TABLE, &[0; 4]))? {
-            dormant.extend(understood(netfilter::dormant(&body))?);
+        let Some(ask) = &mut self.ask_netfilter else {
+            return Ok(Some((chains, Ruleset::default())));
+        };
+        let before = generation(ask)?;
+        let rules = filters(ask, &mut chains, &mut self.asked);
+        let after = generation(ask)?;
+        // The kernel goes over to the next generation after it has counted it, and before it announces it.
+        let is_announced = self.generation.is_none_or(|announced| announced == before);
+        let (counted, since) = self.counted;
+        if counted != after {
+            self.counted = (after, Instant::now());
         }
-        for (_, body) in ask.dump("chains", UNNUMBERED, (netfilter::GET_CHAIN, &[0; 4]))? {
-            chains.extend(understood(netfilter::chain(&body, &dormant))?);
+        let was_counted = counted == before && since.elapsed() >= PATIENCE;
+        if before != after || !(is_announced || was_counted) {
+            self.touch(Source::Netfilter);
+            self.wake_in(PAUSE);
+            return Ok(None);
         }
-        let matters = |chain: &Chain| !matches!(chain.hook, Hook::Input | Hook::Output);
-        if !chains.iter().any(|chain| matters(chain) && chain.rules > 0) {
-            return Ok((chains, Ruleset::default()));
-        }
-        let from = chains.iter().filter(|chain| matters(chain));
-        let from: Vec<&Place> = from.filter_map(|chain| chain.place.as_ref()).collect();
-        let rules = ruleset(ask, &from, &mut self.asked)?;
-        Ok((chains, rules))
+        Ok(Some((chains, rules?)))
     }
 
     /// What traffic control does at these interfaces beyond sending packets as they come.
@@ -369,14 +389,44 @@ impl Watch {
     }
 }
 
-/// The rules of all chains, and the elements of sets that nobody can change, and of those that rules of chains ask that
-/// packets may come to `from` these; `asked` are the latter.
-fn ruleset(ask: &mut Asker, from: &[&Place], asked: &mut BTreeSet<Place>) -> Result<Ruleset> {
+/// Of the rules of nftables; 0 where there is no nftables.
+fn generation(ask: &mut Asker) -> Result<u32> {
+    let answer = ask.get("generation", UNNUMBERED, (netfilter::GET_GENERATION, &[0; 4]))?;
+    let mut found = 0;
+    for (header, body) in &answer {
+        found = understood(netfilter::generation(header.kind, body))?.unwrap_or(found);
+    }
+    Ok(found)
+}
+
+/// Adds the chains of nftables that are hooked in. Their rules, and the elements of sets that nobody can change, and of
+/// those that rules of chains ask that packets may come to from these; `asked` are the latter.
+fn filters(
+    ask: &mut Asker,
+    chains: &mut Vec<Chain>,
+    asked: &mut BTreeSet<Place>,
+) -> Result<Ruleset> {
+    for (_, body) in ask.dump("chains", UNNUMBERED, (netfilter::GET_CHAIN, &[0; 4]))? {
+        chains.extend(understood(netfilter::chain(&body))?);
+    }
     let mut found = Ruleset::default();
+    let matters = |chain: &Chain| !matches!(chain.hook, Hook::Input | Hook::Output);
+    if !chains.iter().any(|chain| matters(chain) && (chain.place.is_some() || chain.rules > 0)) {
+        return Ok(found);
+    }
     for (_, body) in ask.dump("rules", UNNUMBERED, (expressions::GET_RULE, &[0; 4]))? {
         let (place, rule) = understood(expressions::rule(&body))?;
         found.chains.entry(place).or_default().push(rule);
     }
+    for chain in chains.iter_mut() {
+        let Some(place) = &chain.place else { continue };
+        chain.rules = found.chains.get(place).map_or(0, |rules| rules.len() as u32);
+    }
+    if !chains.iter().any(|chain| matters(chain) && chain.rules > 0) {
+        return Ok(Ruleset::default());
+    }
+    let from = chains.iter().filter(|chain| matters(chain));
+    let from: Vec<&Place> = from.filter_map(|chain| chain.place.as_ref()).collect();
     // Before their elements are read: from now on a change of them is announced.
     *asked = sets::asked(&found, &found.reach(from.iter().copied()));
     let fills = |one: &Expression| matches!(one, Expression::Does(what) if what == "dynset");
