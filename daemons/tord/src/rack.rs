@@ -138,6 +138,8 @@ pub struct Rack {
     turn: usize,
     batch: Batch,
     out: Batch,
+    /// What full queues dropped.
+    full: Batch,
     counters: RackStatus,
     /// What ports counted that are closed.
     closed: PortCounters,
@@ -165,7 +167,12 @@ impl Rack {
             hosts: hosts.into_iter().map(host).collect(),
             routing: Routing::new(ports, &fib, requests, icmp_seed),
             kernel,
-            voqs: Voqs::new(crate::sync::RACKS_MAX, queue_bytes, mark_bytes),
+            voqs: Voqs::new(
+                crate::sync::RACKS_MAX,
+                queue_bytes,
+                mark_bytes,
+                icmp_seed.rotate_left(32),
+            ),
             today: None,
             wanted: false,
             lately: vec![Lately::default(); crate::sync::RACKS_MAX],
@@ -175,6 +182,7 @@ impl Rack {
             turn: 0,
             batch: Batch::new(),
             out: Batch::new(),
+            full: Batch::new(),
             counters: RackStatus { rack: number, ..RackStatus::default() },
             closed: PortCounters::default(),
         }
@@ -264,7 +272,7 @@ impl Rack {
     /// Whether something waits for the circuit of this day.
     pub fn wants(&self, day: &Day) -> bool {
         let to = usize::from(day.outputs[usize::from(self.number)]);
-        to < crate::sync::RACKS_MAX && self.voqs.first(to).is_some()
+        to < crate::sync::RACKS_MAX && self.voqs.waits(to)
     }
 
     fn send_by_day(
@@ -328,7 +336,7 @@ impl Rack {
             self.counters.dropped_full += 1;
             pool.put(packet.into_frame());
         }
-        self.wanted = self.voqs.first(to).is_some();
+        self.wanted = self.voqs.waits(to);
     }
 
     /// Opens the day's purse at its first look, and says whether this was it.
@@ -338,13 +346,13 @@ impl Rack {
                 return false;
             }
             let before = usize::from(today.outputs[usize::from(self.number)]);
-            self.counters.days_left += u64::from(self.voqs.first(before).is_some());
+            self.counters.days_left += u64::from(self.voqs.waits(before));
             self.lately[before].note(today.end_ns - today.begin_ns);
         }
         let purse =
             Purse::new(rules.tokens, day.end_ns - day.begin_ns, rules.rate_bps, rules.ahead);
         self.today = Some((day, purse));
-        self.wanted = self.voqs.first(to).is_some();
+        self.wanted = self.voqs.waits(to);
         self.counters.days += 1;
         self.counters.days_wanted += u64::from(self.wanted);
         true
@@ -383,7 +391,7 @@ impl Rack {
                 break;
             }
             let next = (0..racks).map(|step| (self.turn + step) % racks);
-            let Some(to) = next.into_iter().find(|to| self.voqs.first(*to).is_some()) else {
+            let Some(to) = next.into_iter().find(|to| self.voqs.waits(*to)) else {
                 break;
             };
             self.turn = (to + 1) % racks;

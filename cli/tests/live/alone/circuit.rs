@@ -20,6 +20,7 @@ use serde_json::Value;
 
 mod jumbo;
 mod router;
+mod shares;
 mod windows;
 
 const EBB: &str = env!("CARGO_BIN_EXE_ebb");

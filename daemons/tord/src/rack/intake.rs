@@ -156,12 +156,13 @@ impl Rack {
         }
         // The last byte of `rack_mac`.
         let to = usize::from(packet.data()[5]);
-        if self.voqs.is_long(to) && mark(&mut packet.data_mut()[LINK - 2..]) {
+        if self.voqs.is_long(to, &packet) && mark(&mut packet.data_mut()[LINK - 2..]) {
             self.counters.marked += 1;
         }
-        if let Err(packet) = self.voqs.push(to, packet) {
-            self.counters.dropped_full += 1;
-            pool.put(packet.into_frame());
+        self.voqs.push(to, packet, &mut self.full);
+        if !self.full.is_empty() {
+            self.counters.dropped_full += self.full.len() as u64;
+            pool.put_batch(&mut self.full);
         }
     }
 
@@ -177,7 +178,10 @@ impl Rack {
         bytes[..LINK].copy_from_slice(link);
         while let Some(len) = fragments.write_next(&mut bytes[LINK..]) {
             match pool.fill(&bytes[..LINK + len]) {
-                Some(packet) => self.leave(port, packet, pool),
+                Some(mut part) => {
+                    part.input = packet.input;
+                    self.leave(port, part, pool);
+                }
                 None => self.counters.dropped_full += 1,
             }
         }

@@ -491,9 +491,9 @@ fn a_long_packet_holds_up_nobody_while_no_frame_is_free() {
     let gone = Box::new(crate::absent::Absent("up".to_owned()));
     bench.rack.replace(UPLINK, gone, &mut bench.pool);
     bench.pool = Pool::standalone(4).with_long(2);
-    for bytes in [&[7; 9000][..], &[8; 100]] {
+    for bytes in [&[7; 9000][..], &[7; 100]] {
         let packet = bench.pool.fill(bytes).expect("a frame");
-        bench.rack.voqs.push(2, packet).expect("room");
+        bench.rack.voqs.push(2, packet, &mut bench.rack.full);
     }
     let rules = Rules { ahead: 20_000, ..RULES };
     let looks = |bench: &mut Bench, number: u32| {

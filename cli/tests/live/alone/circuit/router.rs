@@ -4,7 +4,7 @@
 use super::*;
 
 /// What a program in a namespace says.
-fn said(racks: &Racks, role: &str, line: &[&str]) -> String {
+pub(super) fn said(racks: &Racks, role: &str, line: &[&str]) -> String {
     let space = racks.space(role);
     let output = run("ip", &[&["netns", "exec", &space], line].concat());
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -24,12 +24,12 @@ fn all_but_few(racks: &Racks, role: &str, arguments: &[&str]) {
 }
 
 /// Racks with long days whose programs run, and until they reach each other.
-struct Running {
-    racks: Racks,
-    _programs: [Program; 3],
+pub(super) struct Running {
+    pub(super) racks: Racks,
+    pub(super) _programs: [Program; 3],
 }
 
-fn running(test: &str, change: impl FnOnce(&Racks)) -> Running {
+pub(super) fn running(test: &str, change: impl FnOnce(&Racks)) -> Running {
     let racks = Racks::build(test);
     racks.configure(&Settings { packets: false, link_mbps: 100, queue_kb: 400 });
     change(&racks);
