@@ -1,3 +1,5 @@
+//! What waits for a rack: order, turns, and who loses where a queue is full.
+
 use ebb_graph::{Pool, PortId};
 use proptest::prelude::*;
 
