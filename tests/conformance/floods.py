@@ -23,7 +23,7 @@ from scapy.packet import Raw
 
 import traffic
 from collector import Collector
-from lab import HOST4, HOST6, HOST_MAC, ROUTER4, ROUTER6, ROUTER_MAC
+from lab import HOST4, HOST6, HOST_MAC, ROUTER4, ROUTER6, ROUTER_MAC, command
 from wire import Station, inside
 
 # Honest packets are told by this port and the mark before their number.
@@ -85,6 +85,11 @@ def dead_neighbours6(draw):
     """The same of IPv6, where they do not end."""
     return bytes(_from("a") / IPv6(src=HOST6["a"], dst=f"2001:db8:b::{draw.randrange(1 << 16):x}:{draw.randrange(1, 1 << 16):x}")
                  / UDP(sport=9, dport=9) / Raw(bytes(18)))
+
+
+def dead_neighbours_vlan(draw):
+    """Addresses in VLAN 7 behind b that nobody has."""
+    return _udp("198.18.1.105", f"198.18.7.{draw.randrange(100, 250)}", draw=draw)
 
 
 def new_flows(draw):
@@ -429,25 +434,43 @@ class Asked:
         return all(None not in waits for waits in self.waits.values()) and self.answered >= 0.9 * self.asked
 
 
-class Hosts:
-    """Hosts behind b and c that answer ARP, each asked for once: addresses from 60 on."""
+# Where hosts are: the third number of their addresses, whose link it is, and the VLAN.
+PLACES = {"b": (2, "b", None), "c": (3, "c", None), "b.8": (8, "b", 8)}
 
-    def __init__(self, lab):
+
+def tag(lab):
+    """VLANs 7 and 8 between the router and the hosts behind b; whether this kernel has such."""
+    try:
+        for number in (7, 8):
+            for space, link in ((lab.router, "pb"), (lab.hosts, "hb")):
+                command("ip", "-n", space, "link", "add", "link", link, "name", f"{link}.{number}", "type", "vlan", "id", str(number))
+                command("ip", "-n", space, "link", "set", f"{link}.{number}", "up")
+            command("ip", "-n", lab.router, "address", "add", f"198.18.{number}.1/24", "dev", f"pb.{number}")
+    except RuntimeError:
+        return False
+    return True
+
+
+class Hosts:
+    """Hosts behind b and c, and in a VLAN behind b if there is one, that answer ARP, each asked for once: addresses from 60 on."""
+
+    def __init__(self, lab, tagged=False):
         self.lab, self.next = lab, 60
-        self.lines = {port: Station(lab.hosts, f"h{port}") for port in "bc"}
+        self.lines = {place: Station(lab.hosts, f"h{place}") for place in PLACES if tagged or PLACES[place][2] is None}
         program = [(0x28, 0, 0, 12), (0x15, 1, 0, 0x806), (0x15, 0, 1, 0x800), (6, 0, 0, 0xffff), (6, 0, 0, 0)]
         code = b"".join(struct.pack("HBBI", *one) for one in program)
         self.code = ctypes.create_string_buffer(code, len(code))
         for line in self.lines.values():
             line.socket.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HxxxxxxQ", len(program), ctypes.addressof(self.code)))
 
-    def wait(self, port, patience=5.0):
+    def wait(self, place, patience=5.0):
         """Seconds until the first of a packet each 50 ms has come to a host that was not known; none if that takes too long."""
         self.next += 1
-        address = f"198.18.{'abc'.index(port) + 1}.{self.next}"
+        network, port, _ = PLACES[place]
+        address = f"198.18.{network}.{self.next}"
         packed, source = socket.inet_aton(address), "c" if port == "b" else "b"
         frame = bytes(_from(source) / IP(src=HOST4[source], dst=address) / UDP(sport=9, dport=9) / Raw(MARK))
-        line, begun, sent = self.lines[port], time.monotonic(), 0
+        line, begun, sent = self.lines[place], time.monotonic(), 0
         line.receive()
         while (passed := time.monotonic() - begun) < patience:
             if passed >= sent * 0.05:
