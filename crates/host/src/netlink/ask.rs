@@ -78,6 +78,15 @@ impl Asker {
         Err(Error::Interrupted { what, attempts: ATTEMPTS_MAX })
     }
 
+    /// Sends messages whose answers, if there are any, nobody reads; when it returns the kernel has done what they ask for.
+    pub(super) fn tell(&mut self, messages: &[(u16, &[u8])]) -> Result<()> {
+        let mut builder = Builder::default();
+        for (kind, fixed) in messages {
+            builder.begin(*kind, REQUEST, self.0.next_seq(), fixed).end();
+        }
+        self.0.send(&builder.bytes)
+    }
+
     /// Wipes what answers have left in the buffer.
     pub(super) fn wipe(&mut self) {
         self.0.wipe(usize::MAX);

@@ -15,6 +15,10 @@ const OF_ELEMENTS: [u16; 2] = [12, 14];
 
 const GENERATION: u16 = 1;
 
+/// A change of nothing, as the first and the last message of a batch (`NFNL_MSG_BATCH_BEGIN`, `_END`; in the header, whose
+/// messages are between them): the kernel makes changes one after the other.
+pub(super) const NO_CHANGE: [(u16, &[u8]); 2] = [(16, &[0, 0, 0, 10]), (17, &[0, 0, 0, 10])];
+
 const CHAIN_TABLE: u16 = 1;
 const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;

@@ -332,17 +332,25 @@ impl Watch {
         let Some(ask) = &mut self.ask_netfilter else {
             return Ok(Some((chains, Ruleset::default())));
         };
+        let announced = match self.generation {
+            Some(announced) => announced,
+            // Whatever change is being made is announced when the kernel is done with one of nothing.
+            None => {
+                let counted = generation(ask)?;
+                ask.tell(&netfilter::NO_CHANGE)?;
+                *self.generation.insert(counted)
+            }
+        };
         let before = generation(ask)?;
         let rules = filters(ask, &mut chains, &mut self.asked);
         let after = generation(ask)?;
         // The kernel goes over to the next generation after it has counted it, and before it announces it.
-        let is_announced = self.generation.is_none_or(|announced| announced == before);
         let (counted, since) = self.counted;
         if counted != after {
             self.counted = (after, Instant::now());
         }
         let was_counted = counted == before && since.elapsed() >= PATIENCE;
-        if before != after || !(is_announced || was_counted) {
+        if before != after || !(announced == before || was_counted) {
             self.touch(Source::Netfilter);
             self.wake_in(PAUSE);
             return Ok(None);
