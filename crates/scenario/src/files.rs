@@ -32,6 +32,11 @@ pub trait Stream: Send {
     /// # Errors
     /// Why nothing more can be read.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, String>;
+
+    /// How many bytes there are, those that were read among them; `None` where nobody knows.
+    fn size(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A file that is in memory anyway.
@@ -47,6 +52,10 @@ impl Stream for Kept {
         buffer[..count].copy_from_slice(&rest[..count]);
         self.at += count;
         Ok(count)
+    }
+
+    fn size(&self) -> Option<u64> {
+        Some(self.bytes.len() as u64)
     }
 }
 

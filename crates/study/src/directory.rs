@@ -117,11 +117,20 @@ impl Stream for Held {
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         self.0.read(buffer).map_err(|error| error.to_string())
     }
+
+    fn size(&self) -> Option<u64> {
+        Some(self.0.get_ref().len() as u64)
+    }
 }
 
 struct Opened(fs::File);
 
 impl Stream for Opened {
+    /// Of a pipe nobody knows it.
+    fn size(&self) -> Option<u64> {
+        self.0.metadata().ok().filter(fs::Metadata::is_file).map(|of| of.len())
+    }
+
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         loop {
             match self.0.read(buffer) {

@@ -138,6 +138,10 @@ impl Stream for Hashed {
         self.ended |= count == 0 && !buffer.is_empty();
         Ok(count)
     }
+
+    fn size(&self) -> Option<u64> {
+        self.stream.size()
+    }
 }
 
 impl Drop for Hashed {

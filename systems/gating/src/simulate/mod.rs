@@ -5,6 +5,9 @@ mod scenario;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use ebb_des::Seed;
 use ebb_memtrace::{Reader, TraceError};
 use ebb_report::Report;
@@ -93,7 +96,7 @@ fn without_instructions(
     }
     let mut found = Vec::new();
     for name in scenario.trace.names() {
-        let mut reader = open(scenario, files, &name)?;
+        let mut reader = open(scenario, files, &name, &Arc::default())?;
         for _ in 0..LOOKED_AT {
             if reader.access()?.is_none() {
                 break;
@@ -127,10 +130,12 @@ pub(crate) fn watch(
     progress: &dyn Progress,
 ) -> Result<(Comparison, Watched), SimulateError> {
     let comparison = scenario.comparison()?;
-    let feeds = |core: usize| feed(scenario, files, Seed(seed), core);
+    let read = Arc::default();
+    let feeds = |core: usize| feed(scenario, files, Seed(seed), (core, &read));
     let watch = |done: u64| {
         let whole = scenario.references.saturating_mul(scenario.cores as u64).max(1);
-        let share = if scenario.references == 0 { 0.0 } else { done as f64 / whole as f64 };
+        let share =
+            if scenario.references == 0 { read.share() } else { done as f64 / whole as f64 };
         progress.at(share.min(1.0), &format!("{} million references", done / 1_000_000));
         !progress.stopped()
     };
@@ -143,7 +148,7 @@ fn feed<'a>(
     scenario: &Scenario,
     files: &'a dyn Files,
     seed: Seed,
-    core: usize,
+    (core, read): (usize, &Arc<Read>),
 ) -> Result<Box<dyn Feed + 'a>, MachineError> {
     if let Some(stream) = scenario.stream {
         return Ok(Box::new(Stream::new(stream, core)));
@@ -153,7 +158,7 @@ fn feed<'a>(
     }
     let names = scenario.trace.names();
     let name = &names[core % names.len()];
-    let reader = open(scenario, files, name)?;
+    let reader = open(scenario, files, name, read)?;
     let share = if scenario.split { Share::Threads { of: scenario.cores } } else { Share::Copy };
     let most = if scenario.references == 0 { u64::MAX } else { scenario.references };
     let most = most.saturating_add(scenario.warmup);
@@ -165,10 +170,33 @@ fn open<'a>(
     scenario: &Scenario,
     files: &'a dyn Files,
     name: &str,
+    read: &Arc<Read>,
 ) -> Result<Reader<'a>, TraceError> {
     let mut stream = files.stream(name).map_err(|error| {
         let FileError { name: file, message } = error;
         TraceError { file, offset: 0, line: None, message }
     })?;
-    Reader::of_chunks(name, move |buffer| stream.fill(buffer), scenario.format()?)
+    read.all.fetch_add(stream.size().unwrap_or(0), Relaxed);
+    let read = read.clone();
+    let fill = move |buffer: &mut [u8]| {
+        let count = stream.fill(buffer)?;
+        read.bytes.fetch_add(count as u64, Relaxed);
+        Ok(count)
+    };
+    Reader::of_chunks(name, fill, scenario.format()?)
+}
+
+/// How much of the traces was read, in bytes as they are stored.
+#[derive(Default)]
+struct Read {
+    bytes: AtomicU64,
+    all: AtomicU64,
+}
+
+impl Read {
+    /// 0 where nobody knows how long they are.
+    fn share(&self) -> f64 {
+        let all = self.all.load(Relaxed);
+        if all == 0 { 0.0 } else { self.bytes.load(Relaxed) as f64 / all as f64 }
+    }
 }

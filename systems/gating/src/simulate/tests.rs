@@ -1,6 +1,6 @@
 //! What `ebb sim gating` reports.
 
-use ebb_scenario::{Document, MemoryFiles, Silent};
+use ebb_scenario::{Document, MemoryFiles, Progress, Silent};
 
 use super::{SimulateError, simulate};
 
@@ -55,6 +55,33 @@ fn faults_name_file_and_place() {
         let error = run(text, &files).expect_err(text).to_string();
         assert!(error.starts_with(start), "{error}");
     }
+}
+
+/// How far each word of progress says that the run is.
+#[derive(Default)]
+struct Told(std::sync::Mutex<Vec<f64>>);
+
+impl Progress for Told {
+    fn at(&self, share: f64, _: &str) {
+        self.0.lock().expect("nobody panicked").push(share);
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn progress_is_how_much_of_a_trace_was_read() {
+    let lines: String = (0..300_000_u64).map(|index| format!("1 {}\n", index * 64)).collect();
+    let files = MemoryFiles::new().with("long.trace", lines);
+    let text = "trace = \"long.trace\"\ncontrollers = \"tap\"\n";
+    let document = Document::parse("s.toml", text).expect("TOML");
+    let told = Told::default();
+    simulate(&document, &files, 1, &told).expect("good");
+    let told = told.0.into_inner().expect("nobody panicked");
+    assert!(told.len() > 2 && told.is_sorted(), "{told:?}");
+    assert!(told[0] < 0.5 && told[told.len() - 1] > 0.8, "{told:?}");
 }
 
 /// What cores do while there is nothing to do dilutes what gating saves, and polling most of all.
