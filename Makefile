@@ -118,7 +118,7 @@ tools-test: tools-solver
 	    valgrind=valgrind tcpdump=tcpdump tshark=tshark strace=strace xz=xz-utils sqlite3=sqlite3 \
 	    /usr/lib/ipsec/charon=strongswan-charon swanctl=strongswan-swanctl /usr/lib/ipsec/plugins/libstrongswan-kernel-libipsec.so=libcharon-extra-plugins \
 	    /usr/lib/ipsec/plugins/libstrongswan-openssl.so=libstrongswan-standard-plugins \
-	    nfcapd=nfdump prometheus=prometheus promtool=prometheus slurmctld=slurm-wlm mpirun=openmpi-bin /usr/share/doc/python3-venv=python3-venv \
+	    nfcapd=nfdump nfacctd=pmacct prometheus=prometheus promtool=prometheus slurmctld=slurm-wlm mpirun=openmpi-bin /usr/share/doc/python3-venv=python3-venv \
 	    chromium=chromium chromedriver=chromium-driver /usr/lib/python3/dist-packages/selenium=python3-selenium \
 	    opensm=opensm ibsim=ibsim-utils ibnetdiscover=infiniband-diags \
 	    /usr/lib/python3/dist-packages/networkx=python3-networkx \

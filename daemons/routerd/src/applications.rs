@@ -74,7 +74,11 @@ pub fn make(
             }
             App::Count => Arc::new(Count::new(workers)),
             App::Ipfix => {
-                let ipfix = Ipfix::new(workers, metering(&config.ipfix), &bells.flows);
+                let (of, bell) = (&config.ipfix, &bells.flows);
+                let ipfix = match of.agent.filter(|_| of.version == FlowVersion::Sflow5) {
+                    Some(agent) => Ipfix::sampled(workers, metering(of), agent, bell),
+                    None => Ipfix::new(workers, metering(of), bell),
+                };
                 exporter = Some(ipfix.exporter(format(&config.ipfix)));
                 Arc::new(ipfix)
             }
@@ -123,7 +127,7 @@ fn format(of: &FlowExport) -> Format {
     let datagrams = of.file.is_none() && of.transport == FlowTransport::Udp;
     Format {
         version: match of.version {
-            FlowVersion::Ipfix => Version::Ipfix,
+            FlowVersion::Ipfix | FlowVersion::Sflow5 => Version::Ipfix,
             FlowVersion::Netflow9 => Version::Netflow9,
         },
         domain: of.domain,

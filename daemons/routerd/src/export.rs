@@ -12,13 +12,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_apps::ipfix::{Exporter, Reading};
+use ebb_apps::ipfix::{Counts, Exporter, Reading};
 use ebb_host::wait::WaitSet;
 use ebb_host::{Doorbell, clock, link};
 use ebb_units::Time;
 use tracing::{info, warn};
 
 use crate::config::{Config, FlowExport};
+use crate::router::Router;
 use sink::Sink;
 
 /// How often the exporter looks at what has ended, where nobody wakes it.
@@ -30,6 +31,19 @@ const LAST: Duration = Duration::from_secs(2);
 
 /// Tells the operator that export fails, or works again.
 pub type Tell = Box<dyn Fn(String) + Send>;
+
+/// Tells what the ports have counted, by their numbers.
+pub type Counted = Box<dyn Fn() -> Vec<Counts> + Send>;
+
+/// What workers received from one port and sent to it.
+pub fn counts(router: &Router, slot: usize) -> Counts {
+    let port = router.port_counters(slot);
+    Counts {
+        packets: [port.received, port.transmitted],
+        bytes: router.port_bytes(slot),
+        dropped: [port.receive_dropped, port.transmit_invalid + port.transmit_dropped],
+    }
+}
 
 /// The thread that exports.
 pub struct Export {
@@ -43,6 +57,7 @@ struct Work {
     sink: Sink,
     ports: Vec<String>,
     interfaces: (Time, Vec<u32>),
+    counted: Counted,
     tell: Tell,
     told: Option<String>,
 }
@@ -56,13 +71,14 @@ impl Export {
         config: &Config,
         exporter: Exporter,
         bell: Arc<Doorbell>,
+        counted: Counted,
         tell: Tell,
     ) -> Result<Export> {
         let sink = Sink::open(&config.ipfix)?;
         info!(code = "EBB-R002", "flows are exported to {}", described(&config.ipfix));
         let ports = config.ports.iter().map(|port| port.name.clone()).collect();
         let interfaces = (Time::ZERO, Vec::new());
-        let mut work = Work { exporter, sink, ports, interfaces, tell, told: None };
+        let mut work = Work { exporter, sink, ports, interfaces, counted, tell, told: None };
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, rung) = (stop.clone(), bell.clone());
         let thread = std::thread::Builder::new().name("ebb-export".into());
@@ -155,7 +171,8 @@ impl FileExport {
     }
 
     fn reading(&self, now: Time) -> Reading {
-        Reading { now, unix: now.since(Time::ZERO), interfaces: self.interfaces.clone() }
+        let interfaces = self.interfaces.clone();
+        Reading { now, unix: now.since(Time::ZERO), interfaces, counts: Vec::new() }
     }
 }
 
@@ -183,7 +200,8 @@ impl Work {
             let number = |name: &String| link::number(name).unwrap_or(0);
             (*since, *numbers) = (now, self.ports.iter().map(number).collect());
         }
-        Reading { now, unix: clock::since_1970(), interfaces: self.interfaces.1.clone() }
+        let (unix, interfaces) = (clock::since_1970(), self.interfaces.1.clone());
+        Reading { now, unix, interfaces, counts: (self.counted)() }
     }
 
     fn turn(&mut self) {

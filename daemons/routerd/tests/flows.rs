@@ -35,8 +35,12 @@ fn hand_overs_of_cores_lose_no_flow_from_the_export() {
     let applications: Vec<Arc<dyn Application>> = vec![ipfix.clone()];
     let router = MemoryRouter::around(workers, Box::new(script.policy()), applications);
     let mut hosts = Hosts::new(router.far_ends());
-    let reading =
-        || Reading { now: clock::monotonic(), unix: clock::since_1970(), interfaces: vec![1, 2] };
+    let reading = || Reading {
+        now: clock::monotonic(),
+        unix: clock::since_1970(),
+        interfaces: vec![1, 2],
+        counts: Vec::new(),
+    };
     let mut exported = Traffic::default();
     let begun = Instant::now();
     let mut change = 0;

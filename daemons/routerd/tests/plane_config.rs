@@ -366,3 +366,27 @@ fn peers_that_contradict_themselves_are_refused() {
     let said = none.unwrap_err().to_string();
     assert!(said.contains("apps has \"dedup\", but there is no peer"), "{said}");
 }
+
+#[test]
+fn what_a_protocol_of_flow_export_has_not_is_refused() {
+    let port = "[[port]]\nname = \"eth1\"\n";
+    let of = |lines: &str| {
+        format!("[ipfix]\ncollector = \"192.0.2.9:6343\"\nversion = \"sflow5\"\n{lines}\n{port}")
+    };
+    let config = Config::from_str("router.toml", &of("agent = \"2001:db8::1\"")).expect("sFlow");
+    let again =
+        Config::from_str("again.toml", &config.to_table().to_string()).expect("what was written");
+    assert_eq!(again.ipfix, config.ipfix);
+    let refused = [
+        ("", "sFlow names the router by an address"),
+        ("agent = \"here\"", "expected an address"),
+        ("agent = \"192.0.2.1\"\ntransport = \"tcp\"", "sFlow has no transport over TCP"),
+        ("agent = \"192.0.2.1\"\nbiflow = true", "sFlow has no records of both directions"),
+    ];
+    for (lines, said) in refused {
+        let problems = problems(&of(lines));
+        assert!(problems.contains(said), "{problems}");
+    }
+    let file = "[ipfix]\nfile = \"flows\"\nversion = \"sflow5\"\nagent = \"192.0.2.1\"\n";
+    assert!(problems(&format!("{file}{port}")).contains("sFlow has no files"));
+}

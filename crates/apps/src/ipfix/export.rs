@@ -1,6 +1,6 @@
 //! Takes ended flows from the workers' lanes to messages.
 //!
-//! Neighbours: `lane` (where records come from), `pair` and `message` (what becomes of them). Sends nothing:
+//! Neighbours: `lane` (where records and samples come from), `pair` and `message`, or `sflow` (what becomes of them). Sends nothing:
 //! the caller does, and says what became of each message.
 
 use core::time::Duration;
@@ -11,6 +11,7 @@ use ebb_units::Time;
 use super::lane::{Lane, Traffic};
 use super::message::{Encoder, Message};
 use super::pair::{Flow, Pairing};
+use super::sflow::Datagrams;
 use super::{Account, Exported, Format, Reading};
 
 /// Records taken in one turn; the rest in the next, so that the caller can send meanwhile.
@@ -23,6 +24,8 @@ pub struct Exporter {
     lanes: Vec<Arc<Lane>>,
     exported: Arc<Exported>,
     encoder: Encoder,
+    /// Of sFlow, where that is spoken.
+    datagrams: Option<Datagrams>,
     pairing: Option<Pairing>,
     templates_at: Option<Time>,
 }
@@ -30,13 +33,14 @@ pub struct Exporter {
 impl Exporter {
     pub(super) fn new(
         format: Format,
+        datagrams: Option<Datagrams>,
         patience: Duration,
         lanes: Vec<Arc<Lane>>,
         exported: Arc<Exported>,
     ) -> Exporter {
         let pairing = format.biflow.then(|| Pairing::new(patience));
         let encoder = Encoder::new(format.clone());
-        Exporter { format, lanes, exported, encoder, pairing, templates_at: None }
+        Exporter { format, lanes, exported, encoder, datagrams, pairing, templates_at: None }
     }
 
     /// Messages of what has ended, and whether there is more at once.
@@ -45,6 +49,10 @@ impl Exporter {
             true => Vec::new(),
             false => self.templates(reading),
         };
+        if let Some(datagrams) = &mut self.datagrams {
+            let more = sample(&self.lanes, datagrams, reading, &mut messages);
+            return (messages, more);
+        }
         let Exporter { lanes, encoder, pairing, .. } = self;
         let mut out = |flow: Flow| messages.extend(encoder.flow(&flow, reading));
         let mut taken = 0;
@@ -77,9 +85,12 @@ impl Exporter {
         messages
     }
 
-    /// Templates and options, at once: who gets them knows none yet.
+    /// Templates and options, or the counters of interfaces, at once: who gets them knows none yet.
     pub fn templates(&mut self, reading: &Reading) -> Vec<Message> {
         self.templates_at = Some(reading.now + self.format.template_every);
+        if let Some(datagrams) = &mut self.datagrams {
+            return datagrams.counters(reading);
+        }
         let account = self.account();
         self.encoder.templates(&account, reading)
     }
@@ -112,4 +123,24 @@ impl Exporter {
         }
         account
     }
+}
+
+/// Takes samples to datagrams; whether there are more.
+fn sample(
+    lanes: &[Arc<Lane>],
+    datagrams: &mut Datagrams,
+    reading: &Reading,
+    messages: &mut Vec<Message>,
+) -> bool {
+    let mut taken = 0;
+    for lane in lanes {
+        while taken < TURN_MAX
+            && let Some(sample) = lane.take_sample()
+        {
+            taken += 1;
+            messages.extend(datagrams.sample(&sample, reading));
+        }
+    }
+    messages.extend(datagrams.finish(reading));
+    taken == TURN_MAX
 }

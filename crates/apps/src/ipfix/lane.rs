@@ -8,9 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_queue::ArrayQueue;
 
 use super::flow::{EndReason, Record};
+use super::sample::Sample;
 
 /// Records between a worker and the exporter.
 const RECORDS: usize = 16_384;
+/// Samples of packets there; of the two, a worker has one.
+const SAMPLES: usize = 4096;
 
 /// Rung when there is much to export.
 pub type Bell = Arc<dyn Fn() + Send + Sync>;
@@ -78,6 +81,7 @@ pub(super) const NAMES: [&str; 13] = [
 /// See the module.
 pub(super) struct Lane {
     records: ArrayQueue<Record>,
+    samples: ArrayQueue<Sample>,
     /// Of a worker that has ended, which may be more than the queue holds.
     remains: Mutex<Vec<Record>>,
     counted: [AtomicU64; NAMES.len()],
@@ -92,9 +96,12 @@ impl core::fmt::Debug for Lane {
 }
 
 impl Lane {
-    pub(super) fn new(bell: Bell) -> Lane {
+    /// For samples, or for records.
+    pub(super) fn new(bell: Bell, sampled: bool) -> Lane {
+        let (records, samples) = if sampled { (1, SAMPLES) } else { (RECORDS, 1) };
         Lane {
-            records: ArrayQueue::new(RECORDS),
+            records: ArrayQueue::new(records),
+            samples: ArrayQueue::new(samples),
             remains: Mutex::default(),
             counted: Default::default(),
             rung: AtomicBool::new(false),
@@ -108,10 +115,22 @@ impl Lane {
         if offered.is_ok() {
             sums.ended[record.reason as usize - 1] += 1;
         }
-        if self.records.len() > RECORDS / 2 && !self.rung.swap(true, Relaxed) {
+        self.ring_if(self.records.len() > RECORDS / 2);
+        offered
+    }
+
+    /// Hands a sample over; false when there is no room.
+    pub(super) fn offer_sample(&self, sample: Sample, sums: &mut Sums) -> bool {
+        let offered = self.samples.push(sample).is_ok();
+        sums.begun += u64::from(offered);
+        self.ring_if(self.samples.len() > SAMPLES / 2);
+        offered
+    }
+
+    fn ring_if(&self, much: bool) {
+        if much && !self.rung.swap(true, Relaxed) {
             (self.bell)();
         }
-        offered
     }
 
     /// Leaves records behind for good.
@@ -150,6 +169,12 @@ impl Lane {
     /// What was counted, in the order of [`NAMES`].
     pub(super) fn counted(&self) -> [u64; NAMES.len()] {
         std::array::from_fn(|index| self.counted[index].load(Relaxed))
+    }
+
+    /// The next sample, for the exporter.
+    pub(super) fn take_sample(&self) -> Option<Sample> {
+        self.rung.store(false, Relaxed);
+        self.samples.pop()
     }
 
     /// The next record, for the exporter.

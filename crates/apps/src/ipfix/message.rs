@@ -105,8 +105,9 @@ impl Encoder {
         let sampling = [(302, 8), (304, 2), (305, 4), (306, 4)];
         let of_account = [(149, 4), (41, 8), (42, 8), (164, 8), (166, 8), (167, 8), (168, 8)];
         let templates: [(u16, &[(u16, u16)]); 2] = [(SAMPLING, &sampling), (ACCOUNT, &of_account)];
-        self.set_of(3, |_, out, entries| {
-            for (id, fields) in templates {
+        for (id, fields) in templates {
+            // A set for each: pmacct reads no second one in a set.
+            self.set_of(3, |_, out, entries| {
                 out.extend(id.to_be_bytes());
                 out.extend((fields.len() as u16).to_be_bytes());
                 out.extend(1u16.to_be_bytes());
@@ -114,8 +115,8 @@ impl Encoder {
                     .iter()
                     .for_each(|(element, len)| describe(&Field(*element, *len, false), out));
                 *entries += 1;
-            }
-        });
+            });
+        }
         self.set_of(SAMPLING, |format, out, _| {
             out.extend(1u64.to_be_bytes());
             out.extend(1u16.to_be_bytes());

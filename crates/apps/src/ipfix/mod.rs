@@ -1,6 +1,7 @@
-//! Flow export: counts what leaves by flow, and makes IPFIX (RFC 7011) or NetFlow version 9 messages of it.
+//! Flow export: counts what leaves by flow, and makes IPFIX (RFC 7011) or NetFlow version 9 messages of it; or samples
+//! it, and makes datagrams of sFlow version 5.
 //!
-//! [`Ipfix`] is the application: a meter and a flow cache for each worker. [`Exporter`] takes what has ended to
+//! [`Ipfix`] is the application: a meter and a flow cache, or a sampler, for each worker. [`Exporter`] takes what has ended to
 //! messages, on a thread of the caller's, who sends them. The README beside this file tells how both work.
 //! Neighbours: `application`, which puts the meters behind everything else. Reads no clock, opens nothing.
 
@@ -11,9 +12,12 @@ mod lane;
 mod message;
 mod meter;
 mod pair;
+mod sample;
+mod sflow;
 mod template;
 
 use core::time::Duration;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -27,6 +31,8 @@ pub use lane::{Bell, Traffic};
 pub use message::Message;
 use meter::Meter;
 pub use pair::Flow;
+use sample::Sampler;
+use sflow::Datagrams;
 
 use crate::application::{Application, Observer};
 
@@ -54,16 +60,16 @@ pub enum Version {
     Netflow9,
 }
 
-/// What messages are like.
+/// What messages are like; of sFlow, version and directions say nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     /// Protocol.
     pub version: Version,
-    /// Observation domain (in version 9 the source) in their headers.
+    /// Observation domain (in NetFlow the source, in sFlow the sub-agent) in their headers.
     pub domain: u32,
     /// Longest message in bytes, at least 512.
     pub message_len: usize,
-    /// Templates and options are sent again after so long.
+    /// Templates and options, in sFlow the interfaces' counters, are sent again after so long.
     pub template_every: Duration,
     /// Whether both directions of a conversation become one record (RFC 5103); IPFIX only.
     pub biflow: bool,
@@ -80,6 +86,19 @@ pub struct Reading {
     pub unix: Duration,
     /// The system's interface numbers by port number.
     pub interfaces: Vec<u32>,
+    /// What the ports counted, by their numbers; sFlow alone reports it.
+    pub counts: Vec<Counts>,
+}
+
+/// What a port has counted since the start: received and sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets.
+    pub packets: [u64; 2],
+    /// Bytes of their frames.
+    pub bytes: [u64; 2],
+    /// Packets for which there was no room.
+    pub dropped: [u64; 2],
 }
 
 impl Reading {
@@ -117,6 +136,8 @@ pub struct Ipfix {
     metering: Metering,
     lanes: Vec<Arc<Lane>>,
     exported: Arc<Exported>,
+    /// The router's address in sFlow; nothing where flows are counted.
+    agent: Option<IpAddr>,
 }
 
 /// What the exporter counted; it alone writes.
@@ -148,15 +169,27 @@ impl Exported {
 impl Ipfix {
     /// For so many workers; `bell` is rung when the exporter should not wait any longer.
     pub fn new(workers: usize, metering: Metering, bell: &Bell) -> Ipfix {
-        let lanes = (0..workers).map(|_| Arc::new(Lane::new(bell.clone()))).collect();
-        Ipfix { metering, lanes, exported: Arc::default() }
+        Ipfix::make(workers, metering, None, bell)
+    }
+
+    /// The same for sFlow, from the router with this address: each packet that is taken, at random, is reported by
+    /// itself with its header. Of the metering, only rate and seed matter.
+    pub fn sampled(workers: usize, metering: Metering, agent: IpAddr, bell: &Bell) -> Ipfix {
+        Ipfix::make(workers, metering, Some(agent), bell)
+    }
+
+    fn make(workers: usize, metering: Metering, agent: Option<IpAddr>, bell: &Bell) -> Ipfix {
+        let lane = |_| Arc::new(Lane::new(bell.clone(), agent.is_some()));
+        let lanes = (0..workers).map(lane).collect();
+        Ipfix { metering, lanes, exported: Arc::default(), agent }
     }
 
     /// What makes messages of its flows. One at a time.
     pub fn exporter(&self, format: Format) -> Exporter {
         // Directions of a conversation end within a round of the sweep and the time between their packets.
         let patience = self.metering.idle / 2 + Duration::from_secs(1);
-        Exporter::new(format, patience, self.lanes.clone(), self.exported.clone())
+        let datagrams = self.agent.map(|agent| Datagrams::new(agent, format.clone()));
+        Exporter::new(format, datagrams, patience, self.lanes.clone(), self.exported.clone())
     }
 }
 
@@ -166,7 +199,11 @@ impl Application for Ipfix {
     }
 
     fn observer(&self, worker: usize) -> Option<Box<dyn Observer>> {
-        Some(Box::new(Meter::new(&self.metering, self.lanes[worker].clone())))
+        let (metering, lane) = (&self.metering, self.lanes[worker].clone());
+        Some(match self.agent.is_some() {
+            true => Box::new(Sampler::new(worker, metering, lane)),
+            false => Box::new(Meter::new(metering, lane)),
+        })
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 mod harness;
 mod mutations;
+mod sflow;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -110,7 +111,7 @@ fn at(ms: u64) -> Time {
 
 fn reading(ms: u64) -> Reading {
     let unix = Duration::from_millis(1_700_000_000_000 + ms);
-    Reading { now: at(ms), unix, interfaces: vec![11, 12] }
+    Reading { now: at(ms), unix, interfaces: vec![11, 12], counts: Vec::new() }
 }
 
 fn udp(source_port: u16) -> Vec<u8> {

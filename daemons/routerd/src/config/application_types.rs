@@ -28,9 +28,12 @@ pub struct FlowExport {
     pub file: Option<PathBuf>,
     /// Protocol of the messages.
     pub version: FlowVersion,
+    /// The router's address in sFlow, which needs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<IpAddr>,
     /// Whether both directions of a conversation become one record.
     pub biflow: bool,
-    /// Observation domain in the messages.
+    /// Observation domain in the messages; in sFlow the sub-agent.
     #[schema(least = 0, most = u32::MAX)]
     pub domain: u32,
     /// Seconds after which a flow that goes on is reported.
@@ -39,7 +42,7 @@ pub struct FlowExport {
     /// Seconds of silence after which a flow is reported.
     #[schema(least = 1, most = 3_600)]
     pub idle_timeout_s: u32,
-    /// Seconds between two messages with templates.
+    /// Seconds between two messages with templates, or with ports' counters.
     #[schema(least = 1, most = 86_400)]
     pub template_interval_s: u32,
     /// Flows that a worker keeps.
@@ -57,6 +60,7 @@ impl Default for FlowExport {
             transport: FlowTransport::Udp,
             file: None,
             version: FlowVersion::Ipfix,
+            agent: None,
             biflow: false,
             domain: 1,
             active_timeout_s: 60,
@@ -86,6 +90,8 @@ pub enum FlowVersion {
     Ipfix,
     /// RFC 3954.
     Netflow9,
+    /// Version 5 of sFlow: packets at random, with their headers, and counters of ports.
+    Sflow5,
 }
 
 /// IPsec tunnels.

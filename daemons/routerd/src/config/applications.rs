@@ -1,6 +1,6 @@
 //! The sections of applications: how each is set up, and what they ask of each other.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use toml::Spanned;
@@ -16,19 +16,30 @@ pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
     let transport = section.choice("transport");
     let file = section.value::<PathBuf>("file", "expected a path in quotes");
     let version = section.choice::<FlowVersion>("version");
+    let agent = section.value::<IpAddr>("agent", "expected an address in quotes");
     let biflow = section.choice::<bool>("biflow");
     if let (Some(_), Some(file)) = (&collector, &file) {
         let remedy = "remove one; two places would need two exporters";
         section.report("file", file.span(), "there is a collector as well", remedy);
     }
-    if let Some(version) = version.as_ref().filter(|it| *it.get_ref() == FlowVersion::Netflow9) {
-        let rfc_3954_has = |field: &str| format!("NetFlow version 9 has no {field}");
+    if let Some(version) = version.as_ref().filter(|it| *it.get_ref() != FlowVersion::Ipfix) {
+        let is_sflow = *version.get_ref() == FlowVersion::Sflow5;
+        let protocol = if is_sflow { "sFlow" } else { "NetFlow version 9" };
+        let it_has = |field: &str| format!("{protocol} has no {field}");
+        if let Some(file) = file.as_ref().filter(|_| is_sflow) {
+            section.report("file", file.span(), &it_has("files"), "name a collector");
+        }
+        if is_sflow && agent.is_none() {
+            let message = "sFlow names the router by an address";
+            let remedy = "for example agent = \"192.0.2.1\", which collectors will show";
+            section.report("agent", version.span(), message, remedy);
+        }
         if biflow.as_ref().is_some_and(|biflow| *biflow.get_ref()) {
-            let message = rfc_3954_has("records of both directions");
+            let message = it_has("records of both directions");
             section.report("version", version.span(), &message, "set biflow = false");
         }
         if transport.as_ref().is_some_and(|it| *it.get_ref() == FlowTransport::Tcp) {
-            let message = rfc_3954_has("transport over TCP");
+            let message = it_has("transport over TCP");
             section.report("version", version.span(), &message, "set transport = \"udp\"");
         }
     }
@@ -37,6 +48,7 @@ pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
         transport: or(transport, default.transport),
         file: file.map(Spanned::into_inner),
         version: or(version, default.version),
+        agent: agent.map(Spanned::into_inner),
         biflow: or(biflow, default.biflow),
         domain: or(section.number("domain"), default.domain),
         active_timeout_s: or(section.number("active_timeout_s"), default.active_timeout_s),

@@ -28,7 +28,7 @@ use super::{Live, placement, port_names, upgrade};
 use crate::applications::{self, Bells, Made};
 use crate::config::{self, Config};
 use crate::conversation::Conversation;
-use crate::export::Export;
+use crate::export::{self, Export};
 use crate::knobs::{self, MachineKnobs};
 use crate::power::{Fitted, path_costs};
 use crate::record::recorded;
@@ -147,8 +147,11 @@ impl Live {
         });
         let told = backend.clone();
         let tell = Box::new(move |words| told.replace_warning("flow export", words));
+        let (counting, ports) = (backend.router.clone(), config.ports.len());
+        let counted =
+            Box::new(move || (0..ports).map(|slot| export::counts(&counting, slot)).collect());
         let export = exporter
-            .map(|exporter| Export::start(&config, exporter, export_bell, tell))
+            .map(|exporter| Export::start(&config, exporter, export_bell, counted, tell))
             .transpose()?;
         let told = backend.clone();
         let keep = move |words| told.replace_warning("esp:", words);
