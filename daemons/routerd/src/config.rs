@@ -12,6 +12,7 @@
 mod added;
 mod application_types;
 mod applications;
+mod certificates;
 mod check;
 mod diff;
 mod files;
@@ -48,10 +49,8 @@ impl Config {
         if let (Some(file), Some(folder)) = (&mut config.router.routes_file, path.parent()) {
             *file = folder.join(&*file);
         }
-        if let (Some(file), Some(folder)) = (&mut config.ipfix.file, path.parent()) {
-            *file = folder.join(&*file);
-        }
         if let Some(folder) = path.parent() {
+            config.ipfix.below(folder);
             config.esp.below(folder);
         }
         let measured = [&mut config.power.model, &mut config.power.paths];

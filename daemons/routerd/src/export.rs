@@ -5,6 +5,7 @@
 //! bounded, and what does not fit there is counted as lost.
 
 mod sink;
+mod stream;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -387,6 +387,13 @@ fn what_a_protocol_of_flow_export_has_not_is_refused() {
         let problems = problems(&of(lines));
         assert!(problems.contains(said), "{problems}");
     }
+    let tls = problems(&of("agent = \"192.0.2.1\"\ntransport = \"tls\"\nkey_file = \"own.key\""));
+    for said in
+        ["sFlow has no transport over TCP", "ipfix.ca_file: TLS needs it", "certificate_file"]
+    {
+        assert!(tls.contains(said), "{tls}");
+    }
+    assert!(problems(&of("agent = \"192.0.2.1\"\nca_file = \"a\"")).contains("of TLS alone"));
     let file = "[ipfix]\nfile = \"flows\"\nversion = \"sflow5\"\nagent = \"192.0.2.1\"\n";
     assert!(problems(&format!("{file}{port}")).contains("sFlow has no files"));
 }

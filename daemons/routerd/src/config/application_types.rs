@@ -23,6 +23,18 @@ pub struct FlowExport {
     pub collector: Option<SocketAddr>,
     /// How messages reach the collector.
     pub transport: FlowTransport,
+    /// The collector's name in its certificate, with transport tls; without, its address stands there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collector_name: Option<String>,
+    /// Authorities that sign the collector's certificate, in PEM. Relative paths are relative to the configuration file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// The router's certificate, in PEM, with those between it and its authority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_file: Option<PathBuf>,
+    /// Its private key, in PEM, which nobody but owner and group may read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
     /// A file that messages are appended to. Relative paths are relative to the configuration file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
@@ -58,6 +70,10 @@ impl Default for FlowExport {
         FlowExport {
             collector: None,
             transport: FlowTransport::Udp,
+            collector_name: None,
+            ca_file: None,
+            certificate_file: None,
+            key_file: None,
             file: None,
             version: FlowVersion::Ipfix,
             agent: None,
@@ -80,6 +96,8 @@ pub enum FlowTransport {
     Udp,
     /// A connection.
     Tcp,
+    /// A connection by TLS, where both ends show certificates.
+    Tls,
 }
 
 /// `version`: protocol of flow export.

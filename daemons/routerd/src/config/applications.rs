@@ -14,6 +14,10 @@ pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
     let remedy = "expected address and port, for example \"192.0.2.9:4739\"";
     let collector = section.value::<SocketAddr>("collector", remedy);
     let transport = section.choice("transport");
+    let collector_name = section.value::<String>("collector_name", "expected a name in quotes");
+    let mut pem = |key| section.value::<PathBuf>(key, "expected a path in quotes");
+    let [ca_file, certificate_file, key_file] =
+        ["ca_file", "certificate_file", "key_file"].map(&mut pem);
     let file = section.value::<PathBuf>("file", "expected a path in quotes");
     let version = section.choice::<FlowVersion>("version");
     let agent = section.value::<IpAddr>("agent", "expected an address in quotes");
@@ -38,14 +42,34 @@ pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
             let message = it_has("records of both directions");
             section.report("version", version.span(), &message, "set biflow = false");
         }
-        if transport.as_ref().is_some_and(|it| *it.get_ref() == FlowTransport::Tcp) {
+        if transport.as_ref().is_some_and(|it| *it.get_ref() != FlowTransport::Udp) {
             let message = it_has("transport over TCP");
             section.report("version", version.span(), &message, "set transport = \"udp\"");
+        }
+    }
+    let files =
+        [("ca_file", &ca_file), ("certificate_file", &certificate_file), ("key_file", &key_file)];
+    let is_tls = transport.as_ref().filter(|it| *it.get_ref() == FlowTransport::Tls);
+    for (field, file) in files {
+        match (&is_tls, file) {
+            (Some(tls), None) => {
+                let message = "TLS needs it, for both ends show certificates";
+                section.report(field, tls.span(), message, "for example \"/etc/ebb/router.pem\"");
+            }
+            (None, Some(file)) => {
+                let message = "certificates are of TLS alone";
+                section.report(field, file.span(), message, "set transport = \"tls\"");
+            }
+            _ => {}
         }
     }
     let export = FlowExport {
         collector: collector.map(Spanned::into_inner),
         transport: or(transport, default.transport),
+        collector_name: collector_name.map(Spanned::into_inner),
+        ca_file: ca_file.map(Spanned::into_inner),
+        certificate_file: certificate_file.map(Spanned::into_inner),
+        key_file: key_file.map(Spanned::into_inner),
         file: file.map(Spanned::into_inner),
         version: or(version, default.version),
         agent: agent.map(Spanned::into_inner),

@@ -14,6 +14,7 @@ pub(super) fn check(config: &Config) -> Result<()> {
         })?;
     }
     config.esp.tunnels()?;
+    config.ipfix.tls()?;
     if let Some(path) = &config.power.model {
         crate::power::Fitted::check(path).context(
             "power.model: cannot use the file: write it with `ebb calibrate` or remove \

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use ebb_apps::ipfix::{Exporter, Message};
 use ebb_units::Time;
 
+use super::stream::Stream;
 use crate::config::{FlowExport, FlowTransport};
 
 /// Bytes of messages that may wait here; more waits with the workers.
@@ -38,21 +39,11 @@ pub(super) struct Sink {
 
 enum Way {
     /// With the last datagram, which may still be refused.
-    Datagrams {
-        to: SocketAddr,
-        socket: Option<UdpSocket>,
-        last: Option<(Time, Message)>,
-    },
-    Connection {
-        to: SocketAddr,
-        stream: Option<TcpStream>,
-    },
+    Datagrams { to: SocketAddr, socket: Option<UdpSocket>, last: Option<(Time, Message)> },
+    /// By TLS where the configuration says so; its certificates are read anew for each connection.
+    Connection { of: Box<FlowExport>, to: SocketAddr, stream: Option<Stream> },
     /// With the length up to which it is whole.
-    File {
-        file: File,
-        path: PathBuf,
-        len: u64,
-    },
+    File { file: File, path: PathBuf, len: u64 },
 }
 
 impl Sink {
@@ -62,7 +53,7 @@ impl Sink {
             (Some(to), _) if of.transport == FlowTransport::Udp => {
                 Way::Datagrams { to, socket: None, last: None }
             }
-            (Some(to), _) => Way::Connection { to, stream: None },
+            (Some(to), _) => Way::Connection { of: Box::new(of.clone()), to, stream: None },
             (None, Some(path)) => {
                 let wrong = || {
                     format!(
@@ -94,7 +85,7 @@ impl Sink {
     pub(super) fn is_ready(&self) -> bool {
         let open = match &self.way {
             Way::Datagrams { socket, .. } => socket.is_some(),
-            Way::Connection { stream, .. } => stream.is_some(),
+            Way::Connection { stream, .. } => stream.as_ref().is_some_and(Stream::is_ready),
             Way::File { .. } => self.problem.is_none(),
         };
         open && self.waiting_bytes < WAITING_MAX
@@ -102,7 +93,11 @@ impl Sink {
 
     /// Whether it has something that has not gone yet.
     pub(super) fn waits(&self) -> bool {
-        let unsure = matches!(self.way, Way::Datagrams { last: Some(_), .. });
+        let unsure = match &self.way {
+            Way::Datagrams { last, .. } => last.is_some(),
+            Way::Connection { stream: Some(stream), .. } => !stream.is_ready(),
+            _ => false,
+        };
         !self.waiting.is_empty() || unsure
     }
 
@@ -130,8 +125,18 @@ impl Sink {
         }
     }
 
-    /// Opens what is not open, if it is time.
+    /// Opens what is not open, if it is time, and goes on with what is half open.
     pub(super) fn connect(&mut self, now: Time) {
+        if let Way::Connection { stream: Some(stream), .. } = &mut self.way
+            && !stream.is_ready()
+        {
+            match stream.progress(now) {
+                Ok(()) if stream.is_ready() => (self.is_new, self.problem) = (true, None),
+                Ok(()) => {}
+                Err(error) => self.disconnect(now, &error),
+            }
+            return;
+        }
         if now < self.again_at {
             return;
         }
@@ -143,14 +148,16 @@ impl Sink {
                 }
                 Err(error) => Some(format!("cannot send to {to}: {error}")),
             },
-            Way::Connection { to, stream: stream @ None } => match connection(*to) {
+            Way::Connection { of, to, stream: stream @ None } => match connection(of, *to, now) {
                 Ok(opened) => {
+                    self.is_new = opened.is_ready();
+                    if self.is_new {
+                        self.problem = None;
+                    }
                     *stream = Some(opened);
-                    self.is_new = true;
-                    self.problem = None;
                     None
                 }
-                Err(error) => Some(format!("cannot connect to {to}: {error}")),
+                Err(error) => Some(format!("cannot connect to {to}: {error:#}")),
             },
             _ => return,
         };
@@ -234,39 +241,37 @@ impl Sink {
     }
 
     fn flush_connection(&mut self, now: Time, exporter: &Exporter) {
-        let Way::Connection { to, stream: Some(stream) } = &mut self.way else { return };
-        let to = *to;
-        // A collector says nothing: what can be read is the end.
-        let closed = match stream.peek(&mut [0]) {
-            Ok(0) => Some("it closed the connection".to_owned()),
-            Err(error) if error.kind() != ErrorKind::WouldBlock => Some(error.to_string()),
-            _ => None,
-        };
-        let mut failed = closed;
+        let Way::Connection { stream: Some(stream), .. } = &mut self.way else { return };
+        if !stream.is_ready() {
+            return;
+        }
+        let mut failed = stream.progress(now).err();
         while failed.is_none()
             && let Some(message) = self.waiting.front()
         {
             let Way::Connection { stream: Some(stream), .. } = &mut self.way else { return };
-            match stream.write(&message.bytes[self.gone..]) {
-                Ok(count) if self.gone + count == message.bytes.len() => {
+            match stream.send(&message.bytes, &mut self.gone) {
+                Ok(true) => {
                     if let Some(message) = self.pop() {
                         exporter.sent(&message);
                     }
                 }
-                Ok(count) => self.gone += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => failed = Some(error.to_string()),
+                Ok(false) => return,
+                Err(error) => failed = Some(error),
             }
         }
         if let Some(error) = failed {
-            // The first message goes again as a whole.
-            self.gone = 0;
-            self.again_at = now + AGAIN;
+            self.disconnect(now, &error);
+        }
+    }
+
+    fn disconnect(&mut self, now: Time, error: &std::io::Error) {
+        // The first message goes again as a whole.
+        self.gone = 0;
+        self.again_at = now + AGAIN;
+        if let Way::Connection { to, stream, .. } = &mut self.way {
             self.problem = Some(format!("collector {to}: {error}"));
-            if let Way::Connection { stream, .. } = &mut self.way {
-                *stream = None;
-            }
+            *stream = None;
         }
     }
 
@@ -300,8 +305,12 @@ fn datagrams(to: SocketAddr) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-fn connection(to: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&to, CONNECTING)?;
-    stream.set_nonblocking(true)?;
-    Ok(stream)
+fn connection(of: &FlowExport, to: SocketAddr, now: Time) -> Result<Stream> {
+    let tls = of.tls()?;
+    let socket = TcpStream::connect_timeout(&to, CONNECTING)?;
+    socket.set_nonblocking(true)?;
+    Ok(match tls {
+        Some((config, name)) => Stream::tls(socket, config, name, now)?,
+        None => Stream::Clear(socket),
+    })
 }

@@ -1,14 +1,18 @@
 //! Collectors that are gone, slow or full: each message is counted once, and nothing waits.
 
 use std::io::Read;
-use std::net::{TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_apps::Application;
 use ebb_apps::ipfix::{Exporter, Format, Ipfix, Message, Metering, Traffic, Version};
 use ebb_host::clock;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::sink::Sink;
 use crate::config::{FlowExport, FlowTransport};
@@ -167,4 +171,83 @@ fn a_full_disk_takes_nothing_and_is_tried_again() {
     let nowhere = FlowExport { file: Some("/no/such/directory/f".into()), ..FlowExport::default() };
     let error = format!("{:#}", Sink::open(&nowhere).err().expect("no directory"));
     assert!(error.contains("ipfix.file") && error.contains("create its directory"), "{error}");
+}
+
+/// A collector that has this certificate, which is also the authority of both ends.
+fn tls_server(
+    stream: TcpStream,
+    pem: &Path,
+    key: &Path,
+) -> StreamOwned<ServerConnection, TcpStream> {
+    let chain = CertificateDer::pem_file_iter(pem).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap();
+    StreamOwned::new(ServerConnection::new(Arc::new(config)).unwrap(), stream)
+}
+
+/// Sealed, too: what waits is counted only when it has gone, and no byte is missing or comes twice.
+#[test]
+fn a_slow_collector_of_tls_gets_everything_in_the_end() {
+    let directory = std::env::temp_dir().join(format!("ebb-tls-sink-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let place = |name: &str| directory.join(name);
+    let openssl = |arguments: &str| {
+        let arguments = arguments.replace("AT", &directory.display().to_string());
+        let done = Command::new("openssl").args(arguments.split(' ')).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    let new = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=one";
+    openssl(&format!("{new} -x509 -keyout AT/ca.key -out AT/ca.pem"));
+    let own = "-addext subjectAltName=IP:127.0.0.1 -keyout AT/own.key -out AT/own.csr";
+    openssl(&format!("{new} {own}"));
+    openssl(
+        "x509 -req -in AT/own.csr -CA AT/ca.pem -CAkey AT/ca.key -CAcreateserial -copy_extensions copy -out AT/own.pem",
+    );
+    let (ipfix, exporter) = counting();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sink = Sink::open(&FlowExport {
+        ca_file: Some(place("ca.pem")),
+        certificate_file: Some(place("own.pem")),
+        key_file: Some(place("own.key")),
+        ..to(listener.local_addr().unwrap(), FlowTransport::Tls)
+    })
+    .unwrap();
+    sink.connect(clock::monotonic());
+    assert!(!sink.is_new() && !sink.is_ready() && sink.waits(), "nobody has shown a certificate");
+    let stream = listener.accept().unwrap().0;
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let mut server = tls_server(stream, &place("own.pem"), &place("own.key"));
+    let (mut read, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    let mut drink = |read: &mut Vec<u8>| {
+        let count = server.read(&mut buffer).unwrap_or(0);
+        read.extend(&buffer[..count]);
+    };
+    until(|| {
+        sink.connect(clock::monotonic());
+        drink(&mut read);
+        sink.is_ready()
+    });
+    assert!(sink.is_new() && sink.problem().is_none());
+    let mut pushed = 0u64;
+    while sink.is_ready() {
+        let mut message = message(16_000);
+        message.bytes[..8].copy_from_slice(&pushed.to_be_bytes());
+        sink.push(message);
+        pushed += 1;
+        sink.flush(clock::monotonic(), &exporter);
+    }
+    assert!(counted(&ipfix).0 < pushed && counted(&ipfix).1 == 0);
+    until(|| {
+        sink.flush(clock::monotonic(), &exporter);
+        drink(&mut read);
+        read.len() as u64 == pushed * 16_000
+    });
+    sink.flush(clock::monotonic(), &exporter);
+    assert_eq!((counted(&ipfix), sink.waits()), ((pushed, 0), false));
+    let numbers = read.chunks(16_000).map(|whole| whole[..8].to_vec());
+    assert!(numbers.eq((0..pushed).map(|number| number.to_be_bytes().to_vec())));
+    std::fs::remove_dir_all(directory).unwrap();
 }
