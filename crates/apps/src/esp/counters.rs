@@ -15,6 +15,8 @@ pub(super) enum Counted {
     Keepalives,
     TooBig,
     Cut,
+    Reassembled,
+    Joined,
     Replayed,
     Forged,
     Malformed,
@@ -31,7 +33,7 @@ pub(super) enum Counted {
 }
 
 /// In the same order.
-pub(super) const NAMES: [&str; 21] = [
+pub(super) const NAMES: [&str; 23] = [
     "sealed_packets",
     "sealed_bytes",
     "opened_packets",
@@ -40,6 +42,8 @@ pub(super) const NAMES: [&str; 21] = [
     "keepalive_packets",
     "too_big_packets",
     "cut_packets",
+    "reassembled_packets",
+    "joined_fragments",
     "dropped_replayed",
     "dropped_forged",
     "dropped_malformed",

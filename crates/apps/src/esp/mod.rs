@@ -14,6 +14,7 @@ mod node;
 mod numbers;
 mod path;
 mod policy;
+mod reassembly;
 mod window;
 
 use std::collections::BTreeSet;
@@ -38,6 +39,7 @@ use counters::Counters;
 use node::{Guard, Tunnels};
 use path::{Path, Request};
 use policy::Policy;
+use reassembly::Reassembly;
 
 /// A tunnel to one peer: two associations, and what has to go through them.
 #[derive(Debug)]
@@ -200,6 +202,8 @@ pub struct Esp {
     locals: Mutex<BTreeSet<IpAddr>>,
     bell: Bell,
     counters: Vec<Arc<Counters>>,
+    /// Pieces of one packet may come to several workers.
+    joining: Arc<Mutex<Reassembly>>,
 }
 
 impl std::fmt::Debug for Esp {
@@ -238,7 +242,8 @@ impl Esp {
         let locals = Mutex::new(shared.locals.iter().copied().collect());
         let shared = Arc::new(ArcSwap::from_pointee(shared));
         let counters = (0..workers).map(|_| Arc::default()).collect();
-        Esp { fixed: Mutex::new(fixed), shared, locals, bell: bell.clone(), counters }
+        let joining = Arc::default();
+        Esp { fixed: Mutex::new(fixed), shared, locals, bell: bell.clone(), counters, joining }
     }
 
     /// These peers, behind the tunnels that stay, and no others from now on. Associations that were there go on; `start`
@@ -304,7 +309,8 @@ impl Application for Esp {
     }
 
     fn ingress(&self, worker: usize) -> Option<Box<dyn Node>> {
-        Some(Box::new(Tunnels::new(self.shared.clone(), self.counters[worker].clone())))
+        let (shared, counters) = (self.shared.clone(), self.counters[worker].clone());
+        Some(Box::new(Tunnels::new(shared, counters, self.joining.clone())))
     }
 
     fn egress(&self, worker: usize) -> Option<Box<dyn Node>> {

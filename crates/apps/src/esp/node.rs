@@ -4,12 +4,12 @@
 //! passes as it came.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use ebb_graph::{Batch, DropReason, Node, Outputs, Packet, Pool};
 use ebb_units::Time;
-use ebb_wire::{Fragments, Ipv4, Ipv6, ethertype, is_group, link, protocol};
+use ebb_wire::{Fragments, Ipv4, Ipv6, checksum, ethertype, is_group, link, protocol};
 
 use super::Shared;
 use super::association::{Inbound, Refusal};
@@ -18,6 +18,7 @@ use super::encapsulate::{self, Opened, Place, UDP_PORT};
 use super::numbers::{Number, Taken};
 use super::path::{self, LEAST_V6};
 use super::policy::{Ends, Policy};
+use super::reassembly::{Joined, Piece, Reassembly};
 use crate::application::{OPENED, OWN_SOURCE};
 use crate::route;
 
@@ -33,12 +34,15 @@ enum Step {
     Cut(usize, Place),
     /// The ESP header is there.
     Open(Place, usize),
+    /// A piece of a sealed packet.
+    Join(Place),
 }
 
 /// See the module.
 pub(super) struct Tunnels {
     shared: Arc<ArcSwap<Shared>>,
     counters: Arc<Counters>,
+    joining: Arc<Mutex<Reassembly>>,
     steps: Vec<Step>,
 }
 
@@ -46,6 +50,7 @@ pub(super) struct Tunnels {
 struct Pass<'a> {
     shared: &'a Shared,
     counters: &'a Counters,
+    joining: &'a Mutex<Reassembly>,
 }
 
 /// A packet's IP header as far as it matters here.
@@ -92,8 +97,13 @@ fn ends_of(bytes: &[u8], is_v4: bool) -> Option<(usize, Ends)> {
 }
 
 impl Tunnels {
-    pub(super) fn new(shared: Arc<ArcSwap<Shared>>, counters: Arc<Counters>) -> Tunnels {
-        Tunnels { shared, counters, steps: Vec::with_capacity(2 * Batch::RECEIVE_MAX) }
+    pub(super) fn new(
+        shared: Arc<ArcSwap<Shared>>,
+        counters: Arc<Counters>,
+        joining: Arc<Mutex<Reassembly>>,
+    ) -> Tunnels {
+        let steps = Vec::with_capacity(2 * Batch::RECEIVE_MAX);
+        Tunnels { shared, counters, joining, steps }
     }
 }
 
@@ -148,7 +158,11 @@ impl Pass<'_> {
             )
         } else {
             let header = Ipv6::new(bytes)?;
-            (header.next_header(), Ipv6::LEN, false, place.len <= bytes.len())
+            let (next, is_cut) = match header.next_header() {
+                protocol::FRAGMENT => (*bytes.get(Ipv6::LEN)?, true),
+                next => (next, false),
+            };
+            (next, Ipv6::LEN, is_cut, place.len <= bytes.len())
         };
         let icmp = if place.is_v4 { protocol::ICMP } else { protocol::ICMPV6 };
         if next == icmp
@@ -156,7 +170,7 @@ impl Pass<'_> {
         {
             self.shared.heed(request, now);
         }
-        let in_udp = next == protocol::UDP && self.shared.in_udp;
+        let in_udp = next == protocol::UDP && self.shared.in_udp && place.is_v4;
         if next != protocol::ESP && !in_udp {
             return None;
         }
@@ -166,7 +180,7 @@ impl Pass<'_> {
         }
         if next == protocol::ESP {
             return Some(match is_fragment {
-                true => Step::Drop(Counted::Fragments),
+                true => Step::Join(place),
                 false => Step::Open(place, place.l3 + header_len),
             });
         }
@@ -176,13 +190,11 @@ impl Pass<'_> {
         if port != UDP_PORT.to_be_bytes() {
             return None;
         }
-        if is_fragment {
-            return Some(Step::Drop(Counted::Fragments));
-        }
         match udp.get(8..)? {
-            [0xff] => Some(Step::Drop(Counted::Keepalives)),
-            // Not ESP (RFC 3948 section 2.2): keys are exchanged on the same port, by others.
+            // Not ESP (RFC 3948 section 2.2): keys are exchanged on the same port, by others, in pieces too.
             [0, 0, 0, 0, ..] => Some(Step::Pass),
+            _ if is_fragment => Some(Step::Drop(Counted::Fragments)),
+            [0xff] => Some(Step::Drop(Counted::Keepalives)),
             _ => Some(Step::Open(place, place.l3 + header_len + 8)),
         }
     }
@@ -337,6 +349,48 @@ impl Pass<'_> {
         }
     }
 
+    /// Keeps a piece until it is the last, which then is the packet.
+    fn join(&self, mut packet: Packet, place: Place, now: Time, out: &mut Outputs<'_>) {
+        let Some(seen) = see(&packet) else { return self.drop(packet, Counted::Fragments, out) };
+        if !self.is_of_a_peer(seen.ends) && self.shared.follows {
+            // The kernel, which puts them together, has more associations than those that are followed.
+            return out.push(0, packet);
+        }
+        let piece = piece(&packet.data()[place.l3..], &seen);
+        let Some(piece) = piece.filter(|_| self.is_of_a_peer(seen.ends)) else {
+            return self.drop(packet, Counted::Fragments, out);
+        };
+        let mut joining = self.joining.lock().unwrap_or_else(PoisonError::into_inner);
+        let (joined, given_up) = joining.join(now, &piece);
+        drop(joining);
+        self.counters.add(Counted::Fragments, given_up);
+        match joined {
+            // It has been copied: its frame is free.
+            Joined::Waits => out.drop(packet, DropReason::Application),
+            Joined::Refused => self.drop(packet, Counted::Fragments, out),
+            Joined::Whole(bytes, ecn, others) => {
+                self.counters.add(Counted::Joined, others);
+                if !rebuild(&mut packet, place, &bytes, ecn) {
+                    return self.drop(packet, Counted::NoRoom, out);
+                }
+                self.counters.add(Counted::Reassembled, 1);
+                match self.step(&packet, now) {
+                    Step::Open(place, esp_at) => self.open(packet, place, esp_at, now, out),
+                    _ => self.drop(packet, Counted::Malformed, out),
+                }
+            }
+        }
+    }
+
+    /// Nobody else's pieces are kept.
+    fn is_of_a_peer(&self, ends: Ends) -> bool {
+        self.shared.pairs.iter().any(|pair| {
+            let outer = &pair.outer;
+            outer.local.is_ipv4() == ends.is_v4
+                && (bits(outer.remote), bits(outer.local)) == (ends.source, ends.destination)
+        })
+    }
+
     fn open(
         &self,
         mut packet: Packet,
@@ -388,7 +442,7 @@ impl Node for Tunnels {
         let mut steps = std::mem::take(&mut self.steps);
         // No longer than for the batch: keys that are no longer used are wiped.
         let shared = self.shared.load();
-        let pass = Pass { shared: &shared, counters: &self.counters };
+        let pass = Pass { shared: &shared, counters: &self.counters, joining: &self.joining };
         steps.extend(batch.iter().map(|packet| pass.step(packet, now)));
         if steps.iter().all(|step| *step == Step::Pass) {
             out.forward(0, batch);
@@ -402,6 +456,7 @@ impl Node for Tunnels {
                 Step::TooBig(tunnel, place) => pass.too_big(packet, (tunnel, place), now, out),
                 Step::Cut(tunnel, place) => pass.cut(packet, (tunnel, place), now, out),
                 Step::Open(place, esp_at) => pass.open(packet, place, esp_at, now, out),
+                Step::Join(place) => pass.join(packet, place, now, out),
                 Step::Seal(tunnel, place) => {
                     if run == 0 {
                         let same =
@@ -417,6 +472,60 @@ impl Node for Tunnels {
         steps.clear();
         self.steps = steps;
     }
+}
+
+/// What a fragment's headers say of it; nothing where they are not as those of tunnels' packets.
+fn piece<'a>(bytes: &'a [u8], seen: &Seen) -> Option<Piece<'a>> {
+    let (len, Ends { source, destination, is_v4 }) = (seen.place.len, seen.ends);
+    let peer = (source, destination, is_v4);
+    if is_v4 {
+        let header = Ipv4::new(bytes)?;
+        let offset = usize::from(header.fragment_offset()) * 8;
+        let id = u32::from(u16::from_be_bytes([bytes[4], bytes[5]]));
+        let (more, ecn) = (bytes[6] & 0x20 != 0, bytes[1] & 3);
+        let payload = bytes.get(header.header_len()..len)?;
+        return (header.header_len() == Ipv4::LEN).then_some(Piece {
+            peer,
+            id,
+            offset,
+            more,
+            ecn,
+            bytes: payload,
+        });
+    }
+    let payload = bytes.get(Ipv6::LEN..len)?;
+    let (head, payload) = payload.split_first_chunk::<8>()?;
+    let [_, _, high, low, id @ ..] = *head;
+    let field = u16::from_be_bytes([high, low]);
+    let (offset, more) = (usize::from(field & !7), field & 1 != 0);
+    let (id, ecn) = (u32::from_be_bytes(id), bytes[1] >> 4 & 3);
+    Some(Piece { peer, id, offset, more, ecn, bytes: payload })
+}
+
+/// The whole packet in the frame of its last piece; false where it does not fit.
+fn rebuild(packet: &mut Packet, place: Place, payload: &[u8], ecn: u8) -> bool {
+    let Place { l3, is_v4, .. } = place;
+    let at = l3 + if is_v4 { Ipv4::LEN } else { Ipv6::LEN };
+    if packet.capacity() < at + payload.len() {
+        return false;
+    }
+    packet.set_len(at + payload.len());
+    let data = packet.data_mut();
+    data[at..].copy_from_slice(payload);
+    let head = &mut data[l3..at];
+    if is_v4 {
+        head[1] = head[1] & !3 | ecn;
+        head[2..4].copy_from_slice(&((Ipv4::LEN + payload.len()) as u16).to_be_bytes());
+        head[6..8].fill(0);
+        head[10..12].fill(0);
+        let sum = checksum::of(head);
+        head[10..12].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        head[1] = head[1] & !0x30 | ecn << 4;
+        head[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
+        head[6] = protocol::ESP;
+    }
+    true
 }
 
 /// Stands behind everything else: routing's own errors about what came out of a tunnel, for instance, have no way

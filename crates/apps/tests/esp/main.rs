@@ -4,6 +4,7 @@
 mod changing;
 mod ends;
 mod exchanged;
+mod fragments;
 #[path = "../route/harness.rs"]
 #[allow(dead_code)]
 mod harness;
