@@ -46,6 +46,12 @@ def cluster(context):
     example(context, "cluster", "cluster_bench")
 
 
+def scale(context):
+    """What the control of clusters of 10 to 1,000 members takes, and that of 16 to 10,000 racks."""
+    example(context, "scale", "cluster_scale")
+    example(context, "scale-circuits", "circuit_scale", *([] if context.quick else ["--large"]))
+
+
 def balance_memory(context):
     """One and two workers of a balancer in memory, a million flows."""
     example(context, "balance-memory", "balance")

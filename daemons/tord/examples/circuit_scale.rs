@@ -36,9 +36,27 @@ fn days(racks: u8) -> Vec<Announced> {
     (0..days_max(racks) as u32).map(day).collect()
 }
 
+#[test]
+fn runs_in_small() {
+    let told = measure(&[8], 10);
+    let last = &told["frames"][3];
+    assert_eq!((&last["racks"], &last["days"]), (&json!(64), &json!(18)), "{told}");
+    assert!(last["sync_bytes"].as_u64() <= Some(1514), "{told}");
+    assert_eq!(told["schedules"].as_array().map(Vec::len), Some(2), "{told}");
+}
+
 fn main() {
-    let small = std::env::args().any(|word| word == "--small");
-    let calls = if small { 10 } else { 20_000 };
+    let has = |wanted: &str| std::env::args().any(|word| word == wanted);
+    let ports: &[usize] = match (has("--small"), has("--large")) {
+        (true, _) => &[8],
+        (false, true) => &[64, 256, 512, 1024, 2048, 4096, 10_000],
+        (false, false) => &[64, 256, 512, 1024, 2048, 4096],
+    };
+    println!("{}", measure(ports, if has("--small") { 10 } else { 20_000 }));
+}
+
+/// Prints the tables; `ports` are those of schedules.
+fn measure(ports: &[usize], calls: usize) -> serde_json::Value {
     let keys = Keys::parse("a token of some length").expect("a key");
     let mut sealer = Sealer::new(keys.clone(), 1);
     let mut buffer = [0; LEN_MAX];
@@ -69,9 +87,7 @@ fn main() {
     }
     let mut planned = Vec::new();
     println!("\nports  scheduler      one schedule ms");
-    let mut ports = if small { vec![8] } else { vec![64, 256, 512, 1024, 2048, 4096] };
-    ports.extend(std::env::args().any(|word| word == "--large").then_some(10_000));
-    for ports in &ports {
+    for ports in ports {
         let demand = Demand::sparse(*ports, 4, 12, 0.7, &mut Seed(1).stream("demand"));
         // As long a week as the rotation's.
         let delta = 11.5 / ((*ports as f64 - 1.0) * CYCLE_US);
@@ -88,8 +104,5 @@ fn main() {
             planned.push(json!({ "ports": ports, "scheduler": name, "ms": ms }));
         }
     }
-    println!(
-        "{}",
-        json!({ "benchmark": "scale-circuits", "frames": frames, "schedules": planned })
-    );
+    json!({ "benchmark": "scale-circuits", "frames": frames, "schedules": planned })
 }

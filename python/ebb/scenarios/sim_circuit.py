@@ -78,7 +78,8 @@ class CircuitSimOutput:
 class CircuitSim:
     """A fabric and what is sent over it; times in us, rates in Gb/s.
 
-    racks: Racks, each with one link to the switch, at least 2, at most 1024.
+    racks: Racks, each with one link to the switch; more than 1024 with UDP and the rotation alone, at
+        least 2, at most 10000.
     ahead_bytes: Limit of pacing, at least 0, default 80000.
     card: The network card, default {'batch_delay_us': [10.0, 300.0], 'batch_over_bytes': 80000,
         'batch_share': 0.0083, 'delay_us': 23.5, 'intake_gbps': 34.0}.

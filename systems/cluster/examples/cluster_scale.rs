@@ -204,6 +204,20 @@ fn play(members: usize, balancers: usize) -> Found {
     world.found
 }
 
+#[test]
+fn runs_in_small() {
+    let [ten, fifty] = [play(10, 2), play(50, 3)];
+    // A load is measured over half a second: the window in which it steps, and a whole one.
+    assert!(
+        (50..=110).contains(&ten.rounds) && fifty.rounds <= 110,
+        "{} {}",
+        ten.rounds,
+        fifty.rounds
+    );
+    assert!(fifty.changes < 8 * 50 && fifty.heard == fifty.changes * 53, "{}", fifty.changes);
+    assert!(fifty.rest <= 6.0, "{}", fifty.rest);
+}
+
 fn main() {
     let small = std::env::args().any(|word| word == "--small");
     let sizes: &[(usize, usize)] =

@@ -53,22 +53,32 @@ impl Outcome {
     }
 }
 
-/// One queue, and the connection that feeds it if there is one.
+/// One queue. Of 10,000 racks there are a hundred million: what only connections need is not here.
 #[derive(Clone, Debug)]
 struct Queue {
     frames: u64,
     /// Of what arrives, what is no whole frame yet.
     part: f64,
     seen_ns: f64,
-    flow: Option<Flow>,
+}
+
+/// The connection that feeds a queue.
+#[derive(Clone, Debug)]
+struct Feed {
+    flow: Flow,
     /// Segments that reached the far end and are not yet known to the sender.
     unacknowledged: u64,
     sent_at_s: f64,
 }
 
+/// The next days, each with its length in ns and its circuits.
+type Week = Box<dyn Iterator<Item = (f64, Vec<usize>)>>;
+
 struct Fabric<'a> {
     scenario: &'a Scenario,
     queues: Vec<Queue>,
+    /// One for each queue, or none.
+    feeds: Vec<Feed>,
     nics: Vec<Nic>,
     rng: Rng,
     out: Outcome,
@@ -113,17 +123,15 @@ impl<'a> Fabric<'a> {
         let day_frames = scenario.day_us * scenario.rate_gbps * 125.0 / scenario.frame_bytes as f64;
         // "So that at least two days worth of packets can saturate each connection" (4.4.2).
         let window_max = (2.0 * day_frames).max(4.0);
-        let queue = Queue {
-            frames: 0,
-            part: 0.0,
-            seen_ns: 0.0,
-            flow: congestion.map(|congestion| Flow::new(congestion, window_max)),
+        let feed = congestion.map(|congestion| Feed {
+            flow: Flow::new(congestion, window_max),
             unacknowledged: 0,
             sent_at_s: 0.0,
-        };
+        });
         Fabric {
             scenario,
-            queues: vec![queue; racks * racks],
+            queues: vec![Queue { frames: 0, part: 0.0, seen_ns: 0.0 }; racks * racks],
+            feeds: feed.map_or_else(Vec::new, |feed| vec![feed; racks * racks]),
             nics: vec![Nic::new(scenario.card, scenario.rate_gbps); racks],
             rng: Seed(seed).stream("fabric"),
             out: Outcome::default(),
@@ -137,12 +145,14 @@ impl<'a> Fabric<'a> {
     }
 
     /// The next days, each with its length in ns.
-    fn week(&mut self, scheduler: &dyn Scheduler, now_ns: f64) -> Vec<(f64, Vec<usize>)> {
+    fn week(&mut self, scheduler: &dyn Scheduler, now_ns: f64) -> Week {
         let (racks, scenario) = (self.scenario.racks, self.scenario);
         let day_ns = 1e3 * scenario.day_us;
-        let rotation = |shift| (day_ns, (0..racks).map(|from| (from + shift) % racks).collect());
+        // One day at a time: the whole rotation of many racks is as much as all their queues.
+        let rotation =
+            move |shift| (day_ns, (0..racks).map(|from| (from + shift) % racks).collect());
         if scheduler.name() == "round-robin" {
-            return (1..racks).map(rotation).collect();
+            return Box::new((1..racks).map(rotation));
         }
         for pair in 0..racks * racks {
             if pair / racks != pair % racks {
@@ -157,10 +167,10 @@ impl<'a> Fabric<'a> {
         let demand = Demand::from_queues(racks, &bytes, link_bytes).expect("counts of bytes");
         let schedule = scheduler.schedule(&demand, window);
         if schedule.days.is_empty() {
-            return (1..racks).map(rotation).collect();
+            return Box::new((1..racks).map(rotation));
         }
         let days = schedule.days.into_iter();
-        days.map(|day| (day.duration * week_us * 1e3, day.matching)).collect()
+        Box::new(days.map(move |day| (day.duration * week_us * 1e3, day.matching)))
     }
 
     fn day(&mut self, now_ns: f64, day_ns: f64, matching: &[usize]) {
@@ -199,10 +209,9 @@ impl<'a> Fabric<'a> {
         let racks = self.scenario.racks;
         let index = from * racks + to;
         let frame_bits = self.scenario.frame_bytes as f64 * 8.0;
-        let acked = std::mem::take(&mut self.queues[index].unacknowledged);
         let space = self.capacity.saturating_sub(self.queues[index].frames);
         let queue = &mut self.queues[index];
-        let wanted = match &mut queue.flow {
+        let wanted = match self.feeds.get_mut(index) {
             None => {
                 let even = (1.0 - self.scenario.hot_share) / (racks - 1) as f64;
                 let hot = if to == 0 && from != 0 { self.scenario.hot_share } else { 0.0 };
@@ -212,17 +221,19 @@ impl<'a> Fabric<'a> {
                 queue.part -= whole;
                 whole as u64
             }
-            Some(flow) => {
-                let now_s = now_ns * 1e-9;
+            Some(Feed { flow, unacknowledged, sent_at_s }) => {
+                let (now_s, acked) = (now_ns * 1e-9, std::mem::take(unacknowledged));
                 if acked > 0 {
-                    flow.acknowledged(acked, now_s - queue.sent_at_s, now_s);
+                    flow.acknowledged(acked, now_s - *sent_at_s, now_s);
                 }
                 flow.allowance(now_s)
             }
         };
         queue.seen_ns = now_ns;
         let mut taken = wanted.min(space);
-        if let Some(flow) = &mut queue.flow {
+        let feed = self.feeds.get_mut(index);
+        let fed = feed.is_some();
+        if let Some(Feed { flow, .. }) = feed {
             // The processor that runs the connections makes so many frames, whichever they are of; what windows or
             // queues did not take for the length of a rotation it cannot make up for.
             let (made, seen_ns) = &mut self.made[from];
@@ -236,7 +247,7 @@ impl<'a> Fabric<'a> {
             flow.sent(taken);
         }
         queue.frames += taken;
-        if queue.flow.is_none() {
+        if !fed {
             self.out.refused += wanted - taken;
         }
         self.out.offered += taken;
@@ -296,15 +307,14 @@ impl<'a> Fabric<'a> {
         if delay_ns > 0.0 {
             self.out.lost_to_jitter += lost;
         }
-        let queue = &mut self.queues[from * scenario.racks + to];
-        if let Some(flow) = &mut queue.flow {
+        if let Some(feed) = self.feeds.get_mut(from * scenario.racks + to) {
             let now_s = (now_ns + day_ns) * 1e-9;
             if lost > 0 {
-                flow.lost(lost, arrived, now_s);
+                feed.flow.lost(lost, arrived, now_s);
             }
-            queue.unacknowledged += arrived;
+            feed.unacknowledged += arrived;
             if arrived > 0 {
-                queue.sent_at_s = now_s;
+                feed.sent_at_s = now_s;
             }
         }
     }
@@ -323,8 +333,8 @@ impl<'a> Fabric<'a> {
             let queue = &mut self.queues[from * racks + to];
             let taken = can.min(queue.frames);
             queue.frames -= taken;
-            if queue.flow.is_some() {
-                queue.unacknowledged += taken;
+            if let Some(feed) = self.feeds.get_mut(from * racks + to) {
+                feed.unacknowledged += taken;
             }
             self.packet_credit[from] -= (taken * frame) as f64;
             // What was not needed cannot be saved up for longer than a day.

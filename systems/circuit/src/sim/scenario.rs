@@ -7,12 +7,15 @@ use crate::energy::Light;
 use crate::schedulers;
 use crate::tokens::{AHEAD_MAX, Tokens};
 
+/// Above, connections of all pairs would take gigabytes and a schedule minutes.
+const RACKS_MAX_SCHEDULED: usize = 1024;
+
 /// A fabric and what is sent over it; times in us, rates in Gb/s.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, Described)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Racks, each with one link to the switch.
-    #[schema(least = 2, most = 1024)]
+    /// Racks, each with one link to the switch; more than 1024 with UDP and the rotation alone.
+    #[schema(least = 2, most = 10_000)]
     pub racks: usize,
     /// Rate of the links.
     #[serde(default = "Scenario::default_rate_gbps")]
@@ -181,6 +184,11 @@ impl Check for Scenario {
                 "expected two numbers, the lower first",
             )?;
         }
+        let large = self.source != Source::Udp || self.scheduler != "round-robin";
+        let few = self.racks <= RACKS_MAX_SCHEDULED || !large;
+        let remedy =
+            "expected at most 1024, or more with source = \"udp\" and scheduler = \"round-robin\"";
+        Invalid::unless(few, "racks", "is too many for connections or a scheduler", remedy)?;
         let queue = self.queue_bytes >= self.frame_bytes;
         Invalid::unless(
             queue,

@@ -27,6 +27,21 @@ fn without_faults_the_duty_cycle_is_the_throughput() {
 }
 
 #[test]
+fn thousands_of_racks_keep_the_duty_of_eight() {
+    // Each queue is served once a rotation of 0.6 s, by one of 1,999 days.
+    let text = IDEAL.replace("racks = 8", "racks = 2000\nduration_ms = 40.0");
+    let scenario = scenario(&text.replace("host_gbps = 20.0", "host_gbps = 1e6"));
+    let out = run(&scenario, 1, &Silent);
+    let goodput = out.goodput_gbps(&scenario);
+    assert!((goodput / (10.0 * 300.0 / 311.5) - 1.0).abs() < 0.03, "{goodput}");
+    for more in ["source = \"reno\"", "scheduler = \"solstice\""] {
+        let read = Document::parse("s.toml", &format!("{text}{more}\n"));
+        let error = read.and_then(|document| document.read_described::<Scenario>());
+        assert_eq!(error.expect_err("too many").field.as_deref(), Some("racks"));
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_frames_and_others_do_not() {
     let scenario = scenario("racks = 6\nduration_ms = 100\n");
     let [a, b, c] = [1, 1, 2].map(|seed| run(&scenario, seed, &Silent));
