@@ -52,6 +52,24 @@ def scale(context):
     example(context, "scale-circuits", "circuit_scale", *([] if context.quick else ["--large"]))
 
 
+def threads(context):
+    """What binding, priorities and parts of a CPU bring a cluster's threads, beside the scheduler's own choice, in turns."""
+    size = ["--turns", "1", "--seconds", "0.2"] if context.quick else ["--turns", "5"]
+    words = [context.tools.ebb, "cluster", "bench", "binding", "priority", "isolation", *size, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"{' '.join(words)}: {done.stderr[-2000:]}")
+    summary = json.loads(done.stdout) | {"load_average": os.getloadavg()}
+    lines = [f"{'setup':28} {'kpps':>6} {'least':>6} {'most':>6}  balancer us  back-ends us"]
+    for name, one in summary["setups"].items():
+        figures = " ".join(f"{one[key]:6.1f}" for key in ("kpps", "least", "most"))
+        lines.append(f"{name:28} {figures} {one['balancer_ns'] / 1e3:12.1f} {one['back_end_ns'] / 1e3:13.1f}")
+    table = "\n".join(lines) + "\n"
+    print(f"\n== threads\n{table}" + json.dumps({"benchmark": "threads", **summary}), flush=True)
+    context.record.write("threads.txt", table)
+    context.record.write("threads.json", json.dumps(summary, indent=1) + "\n")
+
+
 def balance_memory(context):
     """One and two workers of a balancer in memory, a million flows."""
     example(context, "balance-memory", "balance")

@@ -34,7 +34,7 @@ fn every_live_benchmark_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
     let mut names =
         vec!["veth", "steer", "fill", "idle", "churn", "kernel", "proportionality", "cores"];
-    names.extend(["upgrade", "handover", "policies", "forwarding", "balance-workers"]);
+    names.extend(["upgrade", "handover", "policies", "forwarding", "balance-workers", "threads"]);
     // Its traffic is another's program.
     if Command::new("iperf3").arg("--version").output().is_ok() {
         names.extend(["tcp", "firewall", "edge"]);
