@@ -88,6 +88,10 @@ pub struct Tor {
     /// How its clock relates to the controller's.
     #[serde(default = "shared")]
     pub clock: Clock,
+    /// The clock by which sync frames say their times, where `clock` is shared by machines: a network card's that PTP
+    /// keeps (`/dev/ptp0`), or `tai`, the system's; the machine's own where there is nothing. All have it or none.
+    #[serde(default)]
+    pub ptp: Option<String>,
     /// How long the fixed rotation holds after the controller's last day, ms.
     #[serde(default = "rotation")]
     pub rotation_ms: f64,
@@ -176,6 +180,10 @@ pub struct Ocs {
     /// How its clock relates to the controller's.
     #[serde(default = "shared")]
     pub clock: Clock,
+    /// The clock by which sync frames say their times, where `clock` is shared by machines: a network card's that PTP
+    /// keeps (`/dev/ptp0`), or `tai`, the system's; the machine's own where there is nothing. All have it or none.
+    #[serde(default)]
+    pub ptp: Option<String>,
     /// How long the fixed rotation holds after the controller's last day, ms.
     #[serde(default = "rotation")]
     pub rotation_ms: f64,
@@ -229,6 +237,9 @@ pub struct Controller {
     pub switch: Option<SwitchConfig>,
     /// Interface to announce on.
     pub control: String,
+    /// The clock by which sync frames say their times, as in `[tor]`.
+    #[serde(default)]
+    pub ptp: Option<String>,
     /// Tokens that seal sync frames, one a line: the first seals, all are believed.
     #[serde(default)]
     pub token_file: Option<PathBuf>,
@@ -381,6 +392,13 @@ fn rack(field: String, number: u8) -> Result<(), Invalid> {
     )
 }
 
+fn check_ptp(field: &str, name: Option<&str>, clock: Clock) -> Result<(), Invalid> {
+    crate::timebase::check(field, name)?;
+    let needed = name.is_none() || clock == Clock::Shared;
+    let what = "is there with `clock = \"sync\"`";
+    Invalid::unless(needed, field, what, "leave it, or set `clock = \"shared\"`")
+}
+
 impl Check for TorConfig {
     fn check(&self) -> Result<(), Invalid> {
         let Tor { link_mbps, packet_mbps, ahead_us, guard_us, rotation_ms, queue_kb, .. } =
@@ -390,6 +408,7 @@ impl Check for TorConfig {
         not_negative("tor.packet_mbps", packet_mbps)?;
         not_negative("tor.guard_us", guard_us)?;
         not_negative("tor.rotation_ms", rotation_ms)?;
+        check_ptp("tor.ptp", self.tor.ptp.as_deref(), self.tor.clock)?;
         let queue = (2..=1_000_000).contains(&queue_kb);
         Invalid::unless(queue, "tor.queue_kb", "is out of range", "expected 2 to 1,000,000")?;
         let marks = self.tor.mark_kb.is_none_or(|mark| (1..=queue_kb).contains(&mark));
@@ -428,6 +447,7 @@ impl Check for OcsConfig {
         not_negative("ocs.packet_mbps", self.ocs.packet_mbps)?;
         not_negative("ocs.rotation_ms", self.ocs.rotation_ms)?;
         not_negative("ocs.card.delay_us", self.ocs.card.delay_us)?;
+        check_ptp("ocs.ptp", self.ocs.ptp.as_deref(), self.ocs.clock)?;
         let share = (0.0..=1.0).contains(&self.ocs.card.batch_share);
         Invalid::unless(share, "ocs.card.batch_share", "is out of range", "expected 0 to 1")?;
         let [low, high] = self.ocs.card.batch_delay_us;
@@ -457,6 +477,7 @@ impl Check for Controller {
             let sound = (1.0..=1e5).contains(&value);
             Invalid::unless(sound, field, "is out of range", "expected 1 to 100,000")?;
         }
+        check_ptp("ptp", self.ptp.as_deref(), Clock::Shared)?;
         if let Some(switch) = &self.switch {
             let inputs =
                 switch.first_input..switch.first_input.saturating_add(u16::from(self.racks));

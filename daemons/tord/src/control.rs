@@ -24,6 +24,7 @@ use crate::status::ControlStatus;
 use crate::sync::{
     self, Announced, Circuits, DAY_NS_MAX, Frame, Heard, RACKS_MAX, SyncError, days_max,
 };
+use crate::timebase::Timebase;
 
 /// Its address on the control network.
 const MAC: [u8; 6] = [0x02, 0xeb, 2, 0, 0, 0];
@@ -50,6 +51,7 @@ pub fn run(path: &Path) -> Result<()> {
     let rate_bps = (config.ocs.link_mbps * 1e6) as u64;
     let mut planner = Planner::new(&config.controller, rate_bps, epoch, started);
     let mut sealer = Sealer::new(keys, since_1970_ns());
+    let mut timebase = Timebase::open("controller.ptp", config.controller.ptp.as_deref())?;
     if let Some(switch) = &config.controller.switch {
         let switch = ScpiSwitch::new(switch.clone(), config.controller.racks);
         planner.setter = Some(Setter::start(Box::new(switch))?);
@@ -62,14 +64,16 @@ pub fn run(path: &Path) -> Result<()> {
     while !shared.stopped() {
         let now = now_ns();
         listen(&mut socket, &mut planner, &mut sealer, now);
-        let frame = planner.announce(now);
+        let mut frame = planner.announce(now);
         if planner.speaks() {
+            timebase.sent(&mut frame);
             socket.stage(|buffer| sync::write(&frame, MAC, &mut sealer, buffer));
             // Nobody hears a network that is down.
             _ = socket.flush();
         }
         planner.status.uptime_seconds = (now - started) as f64 * 1e-9;
         planner.status.sealed = sealer.keys().exist();
+        planner.status.clock = timebase.status();
         planner.status.switch = planner.setter.as_ref().map(Setter::status);
         shared.show(planner.status.clone());
         while let Some(signal) = signals.take()? {

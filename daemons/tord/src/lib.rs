@@ -33,5 +33,6 @@ pub mod status;
 pub mod sync;
 pub mod tables;
 mod telemetry;
+mod timebase;
 pub mod tor;
 pub mod voq;

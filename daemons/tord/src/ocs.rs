@@ -32,6 +32,7 @@ use crate::reopen::{LINKS_EVERY_NS, LONG_PER_PORT, RING, Reopened, open_interfac
 use crate::seal::Sealer;
 use crate::status::{OcsStatus, PARTS};
 use crate::sync::RACKS_MAX;
+use crate::timebase::Timebase;
 use crate::tor::{exchange, hear, warn_of_strangers};
 use crate::voq::wire_len;
 
@@ -125,6 +126,7 @@ struct Emulator {
     rate_bps: u64,
     packet_bps: u64,
     plan: Plan,
+    timebase: Timebase,
     fibres: Vec<Fibre>,
     /// Where each rack's port is among the fibres.
     at: [Option<usize>; RACKS_MAX],
@@ -181,6 +183,7 @@ impl Emulator {
             rate_bps: (config.ocs.link_mbps * 1e6) as u64,
             packet_bps: (config.ocs.packet_mbps * 1e6) as u64,
             plan: Plan::new(config.ocs.clock, (config.ocs.rotation_ms * 1e6) as u64),
+            timebase: Timebase::open("ocs.ptp", config.ocs.ptp.as_deref())?,
             fibres,
             at,
             control,
@@ -204,7 +207,7 @@ impl Emulator {
         // Days are announced milliseconds ahead: what is judged now was known long before.
         if now >= self.control_at_ns {
             self.control_at_ns = now + CONTROL_EVERY_NS;
-            hear(&mut self.control, &mut self.plan, self.sealer.keys(), now);
+            hear(&mut self.control, (&mut self.plan, &mut self.timebase), self.sealer.keys(), now);
             self.plan.turn(now);
         }
         if now >= self.links_at_ns {
@@ -336,6 +339,7 @@ impl Emulator {
             uptime_seconds: (now - self.started_ns) as f64 * 1e-9,
             source: Some(self.plan.source(now)),
             sealed: self.sealer.keys().exist(),
+            clock: self.timebase.status(),
             sync: self.plan.counters(),
             cpu_seconds: ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9,
             dropped_receive: lost.sum(),

@@ -80,7 +80,7 @@ pub struct SyncCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, Described)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
-    /// It is the same, or kept the same by PTP.
+    /// It is the same, or PTP keeps both (`ptp`).
     Shared,
     /// Only sync frames relate them: the least delay of the recent ones is taken for none.
     Sync,

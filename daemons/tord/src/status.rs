@@ -18,6 +18,9 @@ pub struct TorStatus {
     pub source: Option<Source>,
     /// Whether sync frames are sealed; if not, this is for laboratories.
     pub sealed: bool,
+    /// The clock by which they say their times.
+    #[serde(default)]
+    pub clock: ClockStatus,
     /// What became of sync frames.
     pub sync: SyncCounters,
     /// Its racks.
@@ -39,6 +42,21 @@ pub struct TorStatus {
     /// What it draws.
     #[serde(default)]
     pub energy: Energy,
+}
+
+/// The clock of sync frames.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockStatus {
+    /// `monotonic`, the machine's own; `tai`, or a card's.
+    pub name: String,
+    /// How far it is ahead of the machine's own, ns.
+    pub ahead_ns: i64,
+    /// Within what that is known, ns.
+    pub within_ns: u64,
+    /// Looks that found no clock: what was seen before them held.
+    pub failed: u64,
+    /// How often it was set by more than a millisecond.
+    pub stepped: u64,
 }
 
 /// What a switch draws.
@@ -151,6 +169,9 @@ pub struct OcsStatus {
     pub source: Option<Source>,
     /// Whether sync frames are sealed; if not, this is for laboratories.
     pub sealed: bool,
+    /// The clock by which they say their times.
+    #[serde(default)]
+    pub clock: ClockStatus,
     /// What became of sync frames.
     pub sync: SyncCounters,
     /// Frames that arrived for a circuit.
@@ -205,6 +226,9 @@ pub struct ControlStatus {
     pub malformed: u64,
     /// Whether sync frames are sealed; if not, this is for laboratories.
     pub sealed: bool,
+    /// The clock by which they say their times.
+    #[serde(default)]
+    pub clock: ClockStatus,
     /// Reports without a seal of a known key.
     pub forged: u64,
     /// Sealed reports that were heard before, or name a frame of long ago.

@@ -30,6 +30,7 @@ use crate::seal::{Keys, Sealer};
 use crate::status::{RackStatus, SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 use crate::tables::{FIRST_HOST, Tables, UPLINK};
+use crate::timebase::Timebase;
 
 /// Frames for what waits in a rack's queues.
 const FRAMES_PER_RACK: u32 = 8192;
@@ -123,6 +124,7 @@ struct Switch {
     long: bool,
     realtime: bool,
     plan: Plan,
+    timebase: Timebase,
     racks: Vec<Rack>,
     control: PacketSocket,
     sealer: Sealer,
@@ -190,6 +192,7 @@ impl Switch {
             long,
             realtime: config.tor.realtime,
             plan: Plan::new(config.tor.clock, rotation_ns),
+            timebase: Timebase::open("tor.ptp", config.tor.ptp.as_deref())?,
             racks,
             control,
             sealer: Sealer::new(keys, since_1970_ns()),
@@ -301,7 +304,7 @@ impl Switch {
 
     fn chores(&mut self, now: u64) {
         self.control_at_ns = now + CONTROL_EVERY_NS;
-        hear(&mut self.control, &mut self.plan, self.sealer.keys(), now);
+        hear(&mut self.control, (&mut self.plan, &mut self.timebase), self.sealer.keys(), now);
         self.plan.turn(now);
         let source = self.plan.source(now);
         if self.sources.last() != Some(&source) {
@@ -408,6 +411,7 @@ impl Switch {
             // over although the next look goes on with them.
             source: self.sources.last().copied(),
             sealed: self.sealer.keys().exist(),
+            clock: self.timebase.status(),
             sync: self.plan.counters(),
             racks,
             energy,
@@ -523,13 +527,21 @@ pub(crate) fn exchange(keys: Keys, sealer: &mut Sealer, plan: &mut Plan, table: 
 }
 
 /// Reads what has come on the control network into a plan.
-pub(crate) fn hear(control: &mut PacketSocket, plan: &mut Plan, keys: &Keys, now: u64) {
+pub(crate) fn hear(
+    control: &mut PacketSocket,
+    (plan, timebase): (&mut Plan, &mut Timebase),
+    keys: &Keys,
+    now: u64,
+) {
     for _ in 0..4 {
         let heard = control.receive(|bytes| {
             // Others speak there too.
             let ours = bytes.get(12..14).is_some_and(|kind| kind == ETHERTYPE.to_be_bytes());
             match sync::read(bytes, keys) {
-                Ok(heard) => plan.hear(now, &heard),
+                Ok(mut heard) => {
+                    timebase.heard(&mut heard.frame);
+                    plan.hear(now, &heard);
+                }
                 Err(SyncError::Foreign) => {}
                 Err(SyncError::Seal) => plan.forged(),
                 Err(_) if ours => plan.malformed(),

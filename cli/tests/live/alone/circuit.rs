@@ -19,6 +19,7 @@ use ebb_tord::sync::{self, Announced, Frame, Heard};
 use serde_json::Value;
 
 mod jumbo;
+mod machines;
 mod router;
 mod shares;
 mod windows;
