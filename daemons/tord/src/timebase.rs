@@ -160,7 +160,7 @@ mod tests {
             let ahead = self.0.borrow().ok_or_else(|| io::Error::other("the card is gone"))?;
             let before_ns = 1_000_000_000 + self.1 * 10_000;
             // An interruption between the second look and ours.
-            let late = if self.1 % 3 == 0 { 700_000 } else { 800 };
+            let late = if self.1.is_multiple_of(3) { 700_000 } else { 800 };
             let other_ns = (before_ns + 400).saturating_add_signed(ahead);
             Ok(Paired { before_ns, other_ns, after_ns: before_ns + late })
         }
