@@ -2,7 +2,6 @@
 //! configuration names, with the field in every error.
 
 use std::fmt::Display;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,7 +34,7 @@ impl FlowExport {
         };
         let name = match &self.collector_name {
             Some(name) => server_name(name)?,
-            None => ServerName::IpAddress(IpAddr::from(collector.ip()).into()),
+            None => ServerName::IpAddress(collector.ip().into()),
         };
         let authorities = certificates("ca_file", self.ca_file.as_deref())?;
         let mut roots = RootCertStore::empty();
@@ -134,7 +133,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("ebb-tls-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");
         let place = |name: &str| directory.join(name);
-        let said = |of: &FlowExport| format!("{:#}", of.tls().err().expect("refused"));
+        let said = |of: &FlowExport| format!("{:#}", of.tls().expect_err("refused"));
         let open = |mode| {
             let permissions = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(place("own.key"), permissions).expect("a mode");
