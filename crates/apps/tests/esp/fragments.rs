@@ -24,7 +24,7 @@ fn cut(frame: &[u8], v6: bool, most: usize, id: u16) -> Vec<Vec<u8>> {
         } else {
             piece[14 + 2..14 + 4].copy_from_slice(&(20 + bytes.len() as u16).to_be_bytes());
             piece[14 + 4..14 + 6].copy_from_slice(&id.to_be_bytes());
-            piece[14 + 6..14 + 8].copy_from_slice(&(more << 13 | offset / 8).to_be_bytes());
+            piece[14 + 6..14 + 8].copy_from_slice(&((more << 13) | (offset / 8)).to_be_bytes());
             piece[14 + 10..14 + 12].fill(0);
             let sum = checksum::of(&piece[14..at]);
             piece[14 + 10..14 + 12].copy_from_slice(&sum.to_be_bytes());
@@ -75,7 +75,7 @@ fn what_overlaps_or_is_too_long_or_a_strangers_is_refused() {
         assert_eq!(far.count("dropped_fragments"), 5);
         let mut beyond = cut(&sealed, v6, 400, 2).swap_remove(1);
         let (at, field) =
-            if v6 { (14 + 40 + 2, 2000u16 | 1) } else { (14 + 6, 1 << 13 | 2000 / 8) };
+            if v6 { (14 + 40 + 2, 2000u16 | 1) } else { (14 + 6, (1 << 13) | (2000 / 8)) };
         beyond[at..at + 2].copy_from_slice(&field.to_be_bytes());
         let mut strange = cut(&sealed, v6, 400, 3).swap_remove(0);
         strange[if v6 { 14 + 23 } else { 14 + 15 }] ^= 1;
