@@ -129,4 +129,4 @@ tools-site:
 	@scripts/require /usr/bin/sphinx-build=python3-sphinx $(SITE)
 
 tools-bench: tools-test
-	@scripts/require --optional dpdk-testpmd=dpdk-dev /usr/include/dpdk/rte_fib.h=libdpdk-dev
+	@scripts/require --optional softflowd=softflowd dpdk-testpmd=dpdk-dev /usr/include/dpdk/rte_fib.h=libdpdk-dev
