@@ -5,6 +5,7 @@
 //! any more: first a fixed rotation that everybody computes alike from the last day they know,
 //! then nothing, and racks use the packet path.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use ebb_scenario::Described;
@@ -111,6 +112,8 @@ pub struct Plan {
     night_ns: u64,
     rotating: bool,
     counters: SyncCounters,
+    /// Where the last questions about ends and begins were answered: the next ones are about the same day or the one after.
+    near: [Cell<usize>; 2],
 }
 
 impl Plan {
@@ -127,6 +130,7 @@ impl Plan {
             night_ns: 0,
             rotating: false,
             counters: SyncCounters::default(),
+            near: Default::default(),
         }
     }
 
@@ -295,9 +299,24 @@ impl Plan {
         }
     }
 
+    /// How many days are past in a sense, as `partition_point` has it: some thousand days are remembered, and a switch asks
+    /// several times between two frames.
+    fn past(&self, sense: usize, is_past: impl Fn(&Day) -> bool) -> usize {
+        let hint = &self.near[sense];
+        let fits = |at: usize| {
+            let before =
+                at.checked_sub(1).is_none_or(|last| self.days.get(last).is_some_and(&is_past));
+            before && !self.days.get(at).is_some_and(&is_past)
+        };
+        let known = [hint.get(), hint.get() + 1].into_iter().find(|at| fits(*at));
+        let found = known.unwrap_or_else(|| self.days.partition_point(is_past));
+        hint.set(found);
+        found
+    }
+
     /// What holds at `now_ns`.
     pub fn at(&self, now_ns: u64) -> Phase {
-        let after = self.days.partition_point(|day| day.end_ns <= now_ns);
+        let after = self.past(0, |day| day.end_ns <= now_ns);
         match self.days.get(after) {
             Some(day) if day.begin_ns <= now_ns => Phase::Day(*day),
             Some(day) => Phase::Night(*day),
@@ -307,13 +326,13 @@ impl Plan {
 
     /// When the first day after `now_ns` begins, if one is known.
     pub fn next_begin(&self, now_ns: u64) -> Option<u64> {
-        let after = self.days.partition_point(|day| day.begin_ns <= now_ns);
+        let after = self.past(1, |day| day.begin_ns <= now_ns);
         self.days.get(after).map(|day| day.begin_ns)
     }
 
     /// When the last day before `now_ns` ended, if one is known.
     pub fn ended_before(&self, now_ns: u64) -> Option<u64> {
-        let before = self.days.partition_point(|day| day.end_ns <= now_ns);
+        let before = self.past(0, |day| day.end_ns <= now_ns);
         before.checked_sub(1).map(|index| self.days[index].end_ns)
     }
 
