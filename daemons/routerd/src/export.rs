@@ -33,13 +33,14 @@ const LAST: Duration = Duration::from_secs(2);
 /// Tells the operator that export fails, or works again.
 pub type Tell = Box<dyn Fn(String) + Send>;
 
-/// Tells what the ports have counted, by their numbers.
+/// Tells what the ports have counted, by their numbers; of none where nobody is to know.
 pub type Counted = Box<dyn Fn() -> Vec<Counts> + Send>;
 
 /// What workers received from one port and sent to it.
 pub fn counts(router: &Router, slot: usize) -> Counts {
     let port = router.port_counters(slot);
     Counts {
+        up: [false; 2],
         packets: [port.received, port.transmitted],
         bytes: router.port_bytes(slot),
         dropped: [port.receive_dropped, port.transmit_invalid + port.transmit_dropped],
@@ -202,7 +203,9 @@ impl Work {
             (*since, *numbers) = (now, self.ports.iter().map(number).collect());
         }
         let (unix, interfaces) = (clock::since_1970(), self.interfaces.1.clone());
-        Reading { now, unix, interfaces, counts: (self.counted)() }
+        let mut counts = (self.counted)();
+        counts.iter_mut().zip(&self.ports).for_each(|(of, name)| of.up = link::is_up(name));
+        Reading { now, unix, interfaces, counts }
     }
 
     fn turn(&mut self) {

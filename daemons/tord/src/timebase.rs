@@ -45,7 +45,8 @@ pub(crate) struct Timebase {
 pub(crate) fn check(field: &str, name: Option<&str>) -> Result<(), Invalid> {
     let known = name.is_none_or(|name| name == TAI || name.starts_with("/dev/"));
     let remedy = "expected a card's clock such as `/dev/ptp0` (ethtool -T names it), or `tai`";
-    Invalid::unless(known, field, "is no clock", remedy)
+    let what = format!("`{}` is no clock", name.unwrap_or_default());
+    Invalid::unless(known, field, what, remedy)
 }
 
 impl Timebase {

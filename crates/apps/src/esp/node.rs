@@ -185,7 +185,7 @@ impl Pass<'_> {
             });
         }
         let udp = bytes.get(header_len..place.len)?;
-        let is_first = !place.is_v4 || Ipv4::new(bytes)?.fragment_offset() == 0;
+        let is_first = Ipv4::new(bytes)?.fragment_offset() == 0;
         let port = udp.get(2..4).filter(|_| is_first)?;
         if port != UDP_PORT.to_be_bytes() {
             return None;

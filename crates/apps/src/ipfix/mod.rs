@@ -90,9 +90,11 @@ pub struct Reading {
     pub counts: Vec<Counts>,
 }
 
-/// What a port has counted since the start: received and sent.
+/// Whether a port is up, and what it has counted since the start: received and sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Whether it is set up, and whether it can send.
+    pub up: [bool; 2],
     /// Packets.
     pub packets: [u64; 2],
     /// Bytes of their frames.

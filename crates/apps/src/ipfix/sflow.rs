@@ -154,12 +154,13 @@ impl Datagrams {
     }
 }
 
-/// Of an interface that is up; what the router does not count apart is unknown.
+/// What the router does not count apart is unknown.
 fn if_counters(number: u32, counts: &Counts) -> Vec<u8> {
     let mut body = words(&[number, ETHERNET_CSMACD]);
-    // Neither its speed nor its direction is known; both bits of the status are up.
+    // Neither its speed nor its direction is known. Status: set up in the lowest bit, can send in the next.
+    let [set_up, can_send] = counts.up.map(u32::from);
     body.extend(0u64.to_be_bytes());
-    body.extend(words(&[0, 3]));
+    body.extend(words(&[0, set_up | can_send << 1]));
     body.extend(counts.bytes[0].to_be_bytes());
     let [received, sent] = counts.packets.map(|packets| packets as u32);
     body.extend(words(&[received, UNKNOWN, UNKNOWN, counts.dropped[0] as u32, UNKNOWN, UNKNOWN]));

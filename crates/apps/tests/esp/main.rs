@@ -455,8 +455,19 @@ fn what_else_comes_to_the_tunnels_address_is_the_kernels() {
     fragment[24..26].fill(0);
     let sum = checksum::of(&fragment[14..34]);
     fragment[24..26].copy_from_slice(&sum.to_be_bytes());
-    assert_eq!(near.router.send(&[fragment]), [dropped]);
+    assert_eq!(near.router.send(std::slice::from_ref(&fragment)), [dropped]);
     assert_eq!(near.count("dropped_fragments"), 1);
+    // Messages that exchange keys may be cut, too: all their pieces are the kernel's.
+    fragment[42..46].fill(0);
+    let mut second = fragment.clone();
+    second[20..22].copy_from_slice(&[0, 9]);
+    for piece in [&mut fragment, &mut second] {
+        piece[24..26].fill(0);
+        let sum = checksum::of(&piece[14..34]);
+        piece[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+    let left = near.router.send(&[fragment.clone(), second.clone()]);
+    assert_eq!(left, [Left::Kernel(fragment), Left::Kernel(second)]);
 }
 
 proptest! {

@@ -58,7 +58,7 @@ fn hex(message: &Message) -> String {
 #[test]
 fn datagrams_keep_their_bytes() {
     let (ipfix, mut exporter) = sampled(1, 1);
-    let counts = Counts { packets: [3, 4], bytes: [5, 6], dropped: [7, 8] };
+    let counts = Counts { up: [true, false], packets: [3, 4], bytes: [5, 6], dropped: [7, 8] };
     let reading = Reading { counts: vec![counts], ..reading(9) };
     show(&ipfix, 0, &udp(1), 1, 12);
     let messages = turn(&mut exporter, &reading);

@@ -26,7 +26,7 @@ use super::upgrade::Predecessor;
 use super::vigil::{Vigil, Watch};
 use super::{Live, placement, port_names, upgrade};
 use crate::applications::{self, Bells, Made};
-use crate::config::{self, Config};
+use crate::config::{self, Config, FlowVersion};
 use crate::conversation::Conversation;
 use crate::export::{self, Export};
 use crate::knobs::{self, MachineKnobs};
@@ -147,7 +147,9 @@ impl Live {
         });
         let told = backend.clone();
         let tell = Box::new(move |words| told.replace_warning("flow export", words));
-        let (counting, ports) = (backend.router.clone(), config.ports.len());
+        let is_told = config.ipfix.version == FlowVersion::Sflow5;
+        let (counting, ports) =
+            (backend.router.clone(), if is_told { config.ports.len() } else { 0 });
         let counted =
             Box::new(move || (0..ports).map(|slot| export::counts(&counting, slot)).collect());
         let export = exporter
