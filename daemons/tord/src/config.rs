@@ -395,8 +395,8 @@ fn rack(field: String, number: u8) -> Result<(), Invalid> {
 fn check_ptp(field: &str, name: Option<&str>, clock: Clock) -> Result<(), Invalid> {
     crate::timebase::check(field, name)?;
     let needed = name.is_none() || clock == Clock::Shared;
-    let what = "is there with `clock = \"sync\"`";
-    Invalid::unless(needed, field, what, "leave it, or set `clock = \"shared\"`")
+    let what = "has no effect with `clock = \"sync\"`";
+    Invalid::unless(needed, field, what, "remove it, or set `clock = \"shared\"`")
 }
 
 impl Check for TorConfig {
