@@ -146,11 +146,7 @@ fn joules(phase: &Phase, demo: &Circuit) -> (f64, f64) {
 
 /// Goodput over circuits as a share of that through the packet switch.
 fn share(played: &Played, protocol: &str) -> Result<f64> {
-    let circuits =
-        played.phase(if protocol == "UDP" { "circuits, UDP" } else { "circuits, TCP" })?;
-    let packets = if protocol == "UDP" { "packet switch, UDP" } else { "packet switch, TCP" };
-    let packets = played.phase(packets)?;
-    Ok(circuits.carried.goodput_mbps / packets.carried.goodput_mbps.max(f64::MIN_POSITIVE))
+    played.share(&format!("circuits, {protocol}"), &format!("packet switch, {protocol}"))
 }
 
 /// The same coflows over the packet switch and over circuits.

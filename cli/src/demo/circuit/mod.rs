@@ -85,7 +85,11 @@ pub struct Circuit {
     coflows: Option<PathBuf>,
 }
 
+/// TCP over the packet switch and over circuits in turns, as what the machine gives changes within seconds.
+const TCP_TURNS: usize = 3;
+
 /// A part of the demonstration.
+#[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
     kind: Kind,
@@ -198,15 +202,19 @@ impl Circuit {
         let bursts = Kind::Udp { mbps: self.link_mbps() * load::BURSTS_SHARE, burst };
         let part =
             |name, kind, packets, tokens, weight| Part { name, kind, packets, tokens, weight };
-        vec![
+        let tcp = [
+            part("packet switch, TCP", Kind::Tcp, true, Tokens::Pacing, 0.6),
+            part("circuits, TCP", Kind::Tcp, false, Tokens::Pacing, 0.6),
+        ];
+        let mut parts = vec![
             part("packet switch, UDP", udp, true, Tokens::Pacing, 1.0),
             part("circuits, UDP", udp, false, Tokens::Pacing, 1.2),
             part("bursts, naive tokens", bursts, false, Tokens::Naive, 0.6),
             part("bursts, aging tokens", bursts, false, Tokens::Aging, 0.6),
             part("bursts, aging and pacing", bursts, false, Tokens::Pacing, 0.6),
-            part("packet switch, TCP", Kind::Tcp, true, Tokens::Pacing, 1.2),
-            part("circuits, TCP", Kind::Tcp, false, Tokens::Pacing, 1.2),
-        ]
+        ];
+        (0..TCP_TURNS).for_each(|_| parts.extend(tcp));
+        parts
     }
 
     /// Plays all parts over one fabric, whose rules change in between.
