@@ -1,7 +1,7 @@
 //! How fast the flit simulator is: flits over links per second of one core's time, at loads of BookSim 2's
 //! 8 x 8 configurations, and the memory of a 64 x 64 mesh. Prints a table and a JSON line.
 //!
-//!     cargo bench -p ebb-system-noc --bench flit [-- --quick]
+//!     cargo bench -p ebb-system-noc --bench flit [-- --quick|--two]
 
 use std::time::Instant;
 
@@ -63,11 +63,41 @@ fn processor_seconds() -> Option<f64> {
     Some(times.split_whitespace().next()?.parse::<f64>().ok()? / 1e9)
 }
 
+/// How much faster two threads are than one by the clock: the median of five turns.
+fn two(side: usize, cycles: u64) -> f64 {
+    let grid = Grid::mesh(side, side);
+    let demand = Demand::uniform(&grid, 2.4 / side as f64, true, Order::Xy).expect("a demand");
+    let simulation = Simulation {
+        grid: &grid,
+        demand: &demand,
+        arrivals: &Arrivals::Bernoulli(Lengths::between(5, 10)),
+        router: Router::Vc(VcRouter::default()),
+        clock: Clock::SAME,
+        phases: Phases::fixed(cycles / 10, cycles, 10_000),
+    };
+    let turn = |_: u32| {
+        let begin = Instant::now();
+        let one = simulation.run(Seed(1), &mut |_| true);
+        let between = Instant::now();
+        let two = simulation.run_in_two(Seed(1), &mut |_| true);
+        assert_eq!(one.link_flits, two.link_flits, "one outcome");
+        (between - begin).as_secs_f64() / between.elapsed().as_secs_f64()
+    };
+    let mut turns: Vec<f64> = (0..5).map(turn).collect();
+    turns.sort_by(f64::total_cmp);
+    println!(
+        "{side}x{side}, 4 VC, 5-10 flits, two threads: {:.2} times one (least {:.2})",
+        turns[2], turns[0]
+    );
+    turns[2]
+}
+
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick" || argument == "--test");
     println!("{:32} {:>12} {:>14} {:>12}", "case", "Mcycles/s", "Mflit-hops/s", "latency");
     let mut rates = serde_json::Map::new();
-    for case in cases(quick) {
+    let only_two = std::env::args().any(|argument| argument == "--two");
+    for case in cases(quick).into_iter().filter(|_| !only_two) {
         let grid = Grid::mesh(case.side, case.side);
         let demand = Demand::uniform(&grid, case.load, true, Order::Xy).expect("a demand");
         let simulation = Simulation {
@@ -88,8 +118,16 @@ fn main() {
         println!("{:32} {cycles:12.3} {hops:14.2} {latency:12.2}", case.name);
         rates.insert(case.name.to_owned(), hops.into());
     }
+    let sides: &[(usize, u64)] =
+        if quick { &[(16, 500)] } else { &[(8, 200_000), (16, 40_000), (32, 10_000)] };
+    let shares: serde_json::Map<_, _> = sides
+        .iter()
+        .map(|&(side, cycles)| (format!("{side}x{side}"), two(side, cycles).into()))
+        .collect();
     let memory = memory_peak_mib();
     println!("memory at most: {:.0} MiB", memory.unwrap_or(f64::NAN));
-    let line = serde_json::json!({ "mega_flit_hops_per_second": rates, "memory_peak_mib": memory });
+    let line = serde_json::json!({
+        "mega_flit_hops_per_second": rates, "two_threads_times_one": shares, "memory_peak_mib": memory,
+    });
     println!("{line}");
 }

@@ -13,7 +13,7 @@ mod sharing;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use ebb_des::Seed;
 use ebb_report::Report;
@@ -47,6 +47,11 @@ pub fn simulate(
     Ok(details::add(report, scenario.output, &prepared, &outcomes))
 }
 
+/// Runs of this process that are being computed.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// A smaller network has too little to do in a cycle to share it.
+const TILES_FOR_TWO: usize = 64;
+
 /// Every plane's outcomes, in the order of the runs.
 fn run_all(
     scenario: &Scenario,
@@ -63,6 +68,10 @@ fn run_all(
         .flat_map(|plane| (0..scenario.runs).map(move |run| (plane, run)))
         .collect();
     let finished = AtomicU64::new(0);
+    // A large network that nothing else is computed beside has two threads.
+    let begun = RUNNING.fetch_add(jobs.len(), Ordering::Relaxed);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let alone = begun + jobs.len() == 1 && processors > 1 && prepared.grid.tiles() >= TILES_FOR_TWO;
     let run = |&(index, run): &(usize, u64)| {
         let plane = &prepared.planes[index];
         let simulation = Simulation {
@@ -77,15 +86,21 @@ fn run_all(
         let note = format!("run {} of plane {}", run + 1, index + 1);
         let notes = scenario.output.of_packets();
         let notes = notes.then(|| Notes::new(scenario.output.packets as usize));
-        let outcome = simulation.run_noting(notes, seed.nth(run).nth(index as u64), &mut |part| {
+        let mut tell = |part: f64| {
             let done = finished.load(Ordering::Relaxed) as f64 + part;
             progress.at((done / all).min(1.0), &note);
             !progress.stopped()
-        });
+        };
+        let seed = seed.nth(run).nth(index as u64);
+        let outcome = match notes {
+            None if alone => simulation.run_in_two(seed, &mut tell),
+            notes => simulation.run_noting(notes, seed, &mut tell),
+        };
         finished.fetch_add(1, Ordering::Relaxed);
         outcome
     };
     let mut outcomes = jobs.par_iter().map(run).collect::<Vec<Outcome>>().into_iter();
+    RUNNING.fetch_sub(jobs.len(), Ordering::Relaxed);
     prepared
         .planes
         .iter()

@@ -19,6 +19,8 @@ pub enum Allocator {
 /// A set of small numbers in a machine word, or in two.
 pub(super) trait Set:
     Copy
+    + Send
+    + Sync
     + std::fmt::Debug
     + Eq
     + Default
@@ -119,6 +121,7 @@ impl<const N: usize> Pointers<N> {
 }
 
 /// Requests by requester, as sets of resources, with room to work in. Empty between allocations.
+#[derive(Clone)]
 pub(super) struct Requests<S, const N: usize> {
     requesters: S,
     wants: [S; N],

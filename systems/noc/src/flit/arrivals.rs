@@ -214,6 +214,11 @@ impl Generator {
         generator
     }
 
+    /// Makes no packet.
+    pub(super) fn silence(&mut self) {
+        self.next = NEVER;
+    }
+
     /// The cycle in which the next packet is made.
     #[inline]
     pub(super) fn next_created(&self) -> u64 {

@@ -94,7 +94,7 @@ pub(super) struct Ends<'a> {
     pub(super) notes: Option<Notes>,
     /// Sum of the latencies and number of the packets made in each span of the window.
     course: Vec<(u64, u64)>,
-    measured_inside: u64,
+    measured_inside: i64,
     flits_made: u64,
     flits_delivered: u64,
     sent: Vec<u64>,
@@ -105,22 +105,26 @@ pub(super) struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// Ends that measure packets made from cycle `window_start` until the window is closed.
+    /// Ends that measure packets made from cycle `window_start` until the window is closed. Only elements that
+    /// are `here` send.
     pub(super) fn new(
-        demand: &'a Demand,
-        arrivals: &'a Arrivals,
+        (demand, arrivals): (&'a Demand, &'a Arrivals),
         clock: Clock,
         window_start: u64,
         seed: Seed,
+        here: impl Fn(u32) -> bool,
     ) -> Ends<'a> {
         let tiles = demand.tiles();
+        let mut generators = Generator::of_tiles(arrivals, demand, seed);
+        let elsewhere = generators.iter_mut().zip(0..).filter(|(_, tile)| !here(*tile));
+        elsewhere.for_each(|(generator, _)| generator.silence());
         let silent = Sending { packet: NOBODY, flits: 0, sent: 0, vc: 0, layer: 0, ready: 0 };
         let mut ends = Ends {
             demand,
             arrivals,
             clock,
             window: (window_start, u64::MAX),
-            generators: Generator::of_tiles(arrivals, demand, seed),
+            generators,
             sending: vec![silent; tiles],
             busy: vec![0; tiles.div_ceil(64)],
             idle: BinaryHeap::with_capacity(tiles),
@@ -203,7 +207,7 @@ impl<'a> Ends<'a> {
     fn begin_request(&mut self, tile: u32, now: u64) {
         let made = self.generators[tile as usize].make(self.arrivals, self.demand);
         let measured = (self.window.0..self.window.1).contains(&made.created);
-        self.measured_inside += u64::from(measured);
+        self.measured_inside += i64::from(measured);
         self.flits_made += u64::from(made.flits);
         self.begin(Packet {
             created: made.created,
@@ -238,9 +242,9 @@ impl<'a> Ends<'a> {
         });
     }
 
-    fn begin(&mut self, packet: Packet) {
-        let tile = packet.source;
-        let index = match self.free.pop() {
+    /// Gives a packet a place in the pool.
+    fn admit(&mut self, packet: Packet) -> u32 {
+        match self.free.pop() {
             Some(index) => {
                 self.packets[index as usize] = packet;
                 index
@@ -249,7 +253,36 @@ impl<'a> Ends<'a> {
                 self.packets.push(packet);
                 (self.packets.len() - 1) as u32
             }
-        };
+        }
+    }
+
+    /// What the other half of a network is to know of a flit that goes there: of a head its packet. With the tail
+    /// the packet is forgotten here.
+    pub(super) fn depart(&mut self, flit: Flit) -> (Option<Packet>, Flit) {
+        let index = packet_of(flit);
+        let packet = is_head(flit).then(|| self.packets[index]);
+        if is_tail(flit) {
+            self.free.push(index as u32);
+        }
+        (packet, flit & (HEAD | TAIL))
+    }
+
+    /// A flit that comes from the other half of a network, where the last head on its channel was that of packet
+    /// `last`: what it is here.
+    pub(super) fn arrive(
+        &mut self,
+        (packet, kind): (Option<Packet>, Flit),
+        last: &mut u32,
+    ) -> Flit {
+        if let Some(packet) = packet {
+            *last = self.admit(packet);
+        }
+        *last << 2 | kind
+    }
+
+    fn begin(&mut self, packet: Packet) {
+        let tile = packet.source;
+        let index = self.admit(packet);
         let sending = &mut self.sending[tile as usize];
         sending.packet = index;
         sending.flits = packet.flits;
@@ -277,7 +310,7 @@ impl<'a> Ends<'a> {
         }
         let due = answers.owe(tile, packet.source, at, packet.created, packet.measured);
         self.flits_made += u64::from(answers.how.flits);
-        self.measured_inside += u64::from(packet.measured);
+        self.measured_inside += i64::from(packet.measured);
         self.await_packet(tile, due, now + 1);
     }
 
@@ -425,18 +458,15 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// Mean latency over the window: processing elements' cycles from its start to that of each span in
-    /// which packets were made, and their mean latency.
-    pub(super) fn course(&self) -> Vec<(u64, f64)> {
-        let spans = self.course.iter().enumerate().filter(|(_, (_, count))| *count > 0);
-        spans
-            .map(|(span, (sum, count))| (span as u64 * COURSE_CYCLES, *sum as f64 / *count as f64))
-            .collect()
+    /// Sum of the latencies and number of the packets made in each span of the window.
+    pub(super) fn course(&self) -> &[(u64, u64)] {
+        &self.course
     }
 
-    /// Flits made and not delivered, those still at their source included.
-    pub(super) fn flits_underway(&self) -> u64 {
-        self.flits_made - self.flits_delivered
+    /// Flits made and not delivered, those still at their source included. In half of a network they may be less than
+    /// none: what was made in the other one is delivered in this.
+    pub(super) fn flits_underway(&self) -> i64 {
+        self.flits_made as i64 - self.flits_delivered as i64
     }
 
     /// Flits that each tile has sent into the network.
@@ -460,14 +490,32 @@ impl<'a> Ends<'a> {
         self.window.1 = cycle;
     }
 
-    /// Whether every packet of the window has been made and delivered.
-    pub(super) fn window_done(&self) -> bool {
-        self.measured_inside == 0
-            && self.generators.iter().all(|generator| generator.next_created() >= self.window.1)
+    /// Measured packets made and not delivered, counted as [`Ends::flits_underway`].
+    pub(super) fn measured_inside(&self) -> i64 {
+        self.measured_inside
     }
 
-    /// Whether nothing is left to be made or delivered.
-    pub(super) fn all_done(&self) -> bool {
-        self.flits_underway() == 0 && self.idle.is_empty()
+    /// Whether every packet of the window has been made.
+    pub(super) fn window_made(&self) -> bool {
+        self.generators.iter().all(|generator| generator.next_created() >= self.window.1)
     }
+
+    /// Whether nothing is left to be made.
+    pub(super) fn all_made(&self) -> bool {
+        self.idle.is_empty()
+    }
+}
+
+/// Mean latency over the window: processing elements' cycles from its start to that of each span in which packets
+/// were made, and their mean latency.
+pub(super) fn course(of: &[&[(u64, u64)]]) -> Vec<(u64, f64)> {
+    let spans = of.iter().map(|course| course.len()).max().unwrap_or(0);
+    let at = |span: usize| {
+        let each = of.iter().filter_map(|course| course.get(span));
+        each.fold((0, 0), |(sum, count), (more, packets)| (sum + more, count + packets))
+    };
+    let means = (0..spans).map(|span| (span, at(span))).filter(|(_, (_, count))| *count > 0);
+    means
+        .map(|(span, (sum, count))| (span as u64 * COURSE_CYCLES, sum as f64 / count as f64))
+        .collect()
 }

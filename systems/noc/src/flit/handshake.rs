@@ -92,7 +92,7 @@ pub(super) struct HandshakeNetwork<'g> {
     work: Vec<u32>,
     sent: Vec<(usize, Flit, u8)>,
     link_flits: Vec<u64>,
-    inside: u64,
+    inside: i64,
 }
 
 impl<'g> HandshakeNetwork<'g> {
@@ -299,7 +299,7 @@ impl Network for HandshakeNetwork<'_> {
         &self.link_flits
     }
 
-    fn flits_inside(&self) -> u64 {
+    fn flits_inside(&self) -> i64 {
         self.inside
     }
 

@@ -29,6 +29,7 @@ mod demand;
 mod drawn;
 mod ends;
 mod grid;
+mod halves;
 mod handshake;
 mod notes;
 mod order;
@@ -67,8 +68,9 @@ trait Network {
     fn step(&mut self, now: u64, ends: &mut Ends<'_>);
     /// Flits that each link carried so far, at index `4 * tile + port`.
     fn link_flits(&self) -> &[u64];
-    /// Flits in routers and on links.
-    fn flits_inside(&self) -> u64;
+    /// Flits in routers and on links; of half a network those that entered it less those that
+    /// were delivered in it.
+    fn flits_inside(&self) -> i64;
     /// Flits that wait for each other in a circle, in words, if some do.
     fn circle(&self, ends: &Ends<'_>) -> Option<Vec<String>>;
 }

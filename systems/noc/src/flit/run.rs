@@ -5,11 +5,12 @@ use super::allocator::Set;
 use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::demand::Demand;
-use super::ends::Ends;
+use super::ends::{self, Ends};
 use super::grid::{Grid, PORTS, PORTS_MAX};
+use super::halves::{self, Divisible, EndsHelp, Helper, Pace, Part};
 use super::handshake::{HandshakeNetwork, HandshakeRouter};
 use super::notes::Notes;
-use super::outcome::{Outcome, Status};
+use super::outcome::{Outcome, Seen, Status};
 use super::vc::{VcNetwork, VcRouter};
 use super::voq::{VoqNetwork, VoqRouter};
 use ebb_des::Seed;
@@ -101,7 +102,7 @@ pub struct Simulation<'a> {
 impl Simulation<'_> {
     /// Runs it. `progress` is told the share done now and then, and stops the run by `false`.
     pub fn run(&self, seed: Seed, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
-        self.run_noting(None, seed, progress)
+        self.run_how(Way::Whole(None), seed, progress)
     }
 
     /// The same with single flows and packets noted.
@@ -111,42 +112,71 @@ impl Simulation<'_> {
         seed: Seed,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Outcome {
+        self.run_how(Way::Whole(notes), seed, progress)
+    }
+
+    /// The same by two threads, for an equal outcome. What cannot be halved is run by one: other routers than those
+    /// with virtual channels, and demands where routers or replies draw from what all share.
+    pub fn run_in_two(&self, seed: Seed, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
+        let (demand, tiles) = (self.demand, self.grid.tiles());
+        let shared = demand.is_drawn() || demand.enters_anywhere() || demand.replies().is_some();
+        let way = if shared || tiles < 2 { Way::Whole(None) } else { Way::Halves };
+        self.run_how(way, seed, progress)
+    }
+
+    fn run_how(&self, way: Way, seed: Seed, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
         match self.router {
             Router::Vc(how) => {
                 // Sets of one word where a router's channels fit into it, of two where not.
                 let ports = if self.grid.ports() > PORTS { PORTS_MAX } else { PORTS };
                 match (ports, ports * usize::from(how.vcs) > 64) {
-                    (PORTS, false) => self.run_vc::<u64, PORTS, 64>(how, notes, seed, progress),
-                    (PORTS, true) => self.run_vc::<u128, PORTS, 128>(how, notes, seed, progress),
-                    (_, false) => self.run_vc::<u64, PORTS_MAX, 64>(how, notes, seed, progress),
+                    (PORTS, false) => self.run_vc::<u64, PORTS, 64>(how, way, seed, progress),
+                    (PORTS, true) => self.run_vc::<u128, PORTS, 128>(how, way, seed, progress),
+                    (_, false) => self.run_vc::<u64, PORTS_MAX, 64>(how, way, seed, progress),
                     _ if self.grid.ports() <= 8 => {
-                        self.run_vc::<u128, 8, 128>(how, notes, seed, progress)
+                        self.run_vc::<u128, 8, 128>(how, way, seed, progress)
                     }
-                    _ => self.run_vc::<u128, PORTS_MAX, 128>(how, notes, seed, progress),
+                    _ => self.run_vc::<u128, PORTS_MAX, 128>(how, way, seed, progress),
                 }
             }
             Router::Voq(how) => {
-                Run::new(self, VoqNetwork::new(self.grid, how), notes, seed).run(progress)
+                Run::whole(self, VoqNetwork::new(self.grid, how), way, seed).run(progress)
             }
             Router::Handshake(how) => {
                 let network = HandshakeNetwork::new(self.grid, how, seed);
-                Run::new(self, network, notes, seed).run(progress)
+                Run::whole(self, network, way, seed).run(progress)
             }
         }
     }
-}
 
-impl Simulation<'_> {
     fn run_vc<S: Set, const PORTS: usize, const N: usize>(
         &self,
         how: VcRouter,
-        notes: Option<Notes>,
+        way: Way,
         seed: Seed,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Outcome {
         let network = VcNetwork::<S, PORTS, N>::new(self.grid, how, self.demand);
-        Run::new(self, network, notes, seed).run(progress)
+        match way {
+            Way::Halves => {
+                let helper = Helper::new();
+                std::thread::scope(|scope| {
+                    scope.spawn(|| helper.work());
+                    let _end = EndsHelp(&helper);
+                    Run::halves(self, network, seed, &helper).run(progress)
+                })
+            }
+            Way::Whole(_) => Run::whole(self, network, way, seed).run(progress),
+        }
     }
+}
+
+/// In how many parts a network is run.
+enum Way {
+    /// In one, with single flows and packets noted if they are asked for.
+    Whole(Option<Notes>),
+    /// In two.
+    Halves,
 }
 
 /// Counters at one moment.
@@ -159,20 +189,117 @@ struct Mark {
     tile_flits: Vec<u64>,
 }
 
+/// Computes cycles, from one to another, of all parts of a network.
+type Advance<'a, N> = Box<dyn FnMut(&mut Vec<Part<'a, N>>, u64, u64) + 'a>;
+
 struct Run<'a, N> {
     how: &'a Simulation<'a>,
-    network: N,
-    ends: Ends<'a>,
+    parts: Vec<Part<'a, N>>,
+    /// Computes some cycles of all parts.
+    advance: Advance<'a, N>,
+    /// Flits that wait for each other in a circle, in words, if some do.
+    circle_of: fn(&[Part<'a, N>]) -> Option<Vec<String>>,
     now: u64,
     moved_at: u64,
     moved_sum: u64,
 }
 
 impl<'a, N: Network> Run<'a, N> {
-    fn new(how: &'a Simulation<'a>, network: N, notes: Option<Notes>, seed: Seed) -> Run<'a, N> {
-        let mut ends = Ends::new(how.demand, how.arrivals, how.clock, how.phases.warmup, seed);
-        ends.notes = notes;
-        Run { how, network, ends, now: 0, moved_at: 0, moved_sum: 0 }
+    fn new(
+        how: &'a Simulation<'a>,
+        parts: Vec<Part<'a, N>>,
+        advance: Advance<'a, N>,
+        circle_of: fn(&[Part<'a, N>]) -> Option<Vec<String>>,
+    ) -> Run<'a, N> {
+        Run { how, parts, advance, circle_of, now: 0, moved_at: 0, moved_sum: 0 }
+    }
+
+    fn whole(how: &'a Simulation<'a>, network: N, way: Way, seed: Seed) -> Run<'a, N> {
+        let mut ends = how.ends(seed, |_| true);
+        if let Way::Whole(notes) = way {
+            ends.notes = notes;
+        }
+        let advance = |parts: &mut Vec<Part<'_, N>>, from, to| {
+            for Part { network, ends } in parts {
+                (from..to).for_each(|now| network.step(now, ends));
+            }
+        };
+        let circle_of = |parts: &[Part<'_, N>]| {
+            parts.iter().find_map(|Part { network, ends }| network.circle(ends))
+        };
+        let parts = vec![Part { network, ends }];
+        Run::new(how, parts, Box::new(advance), circle_of)
+    }
+}
+
+impl<'a, N: Divisible + Clone> Run<'a, N> {
+    fn halves(
+        how: &'a Simulation<'a>,
+        network: N,
+        seed: Seed,
+        helper: &'a Helper<'a, N>,
+    ) -> Run<'a, N> {
+        let (grid, tiles) = (how.grid, how.grid.tiles());
+        let halves = [0..tiles / 2, tiles / 2..tiles];
+        let part = |tiles: std::ops::Range<usize>| {
+            let mut network = network.clone();
+            network.keep(tiles.clone());
+            let here = |element: u32| tiles.contains(&(grid.home(element).0 as usize));
+            Part { network, ends: how.ends(seed, here) }
+        };
+        let circle_of = |parts: &[Part<'_, N>]| {
+            let [one, other] = parts else { unreachable!("two halves") };
+            one.network.joined(&other.network).circle(&one.ends)
+        };
+        let (parts, mut pace) = (halves.map(part).into(), Pace::default());
+        let advance = move |parts: &mut Vec<_>, from, to| {
+            halves::advance(parts, from, to, &mut pace, helper);
+        };
+        Run::new(how, parts, Box::new(advance), circle_of)
+    }
+}
+
+impl<'a> Simulation<'a> {
+    /// The ends of the elements that are `here`.
+    fn ends(&self, seed: Seed, here: impl Fn(u32) -> bool) -> Ends<'a> {
+        let what = (self.demand, self.arrivals);
+        Ends::new(what, self.clock, self.phases.warmup, seed, here)
+    }
+}
+
+impl<'a, N: Network> Run<'a, N> {
+    /// The sum over all parts.
+    fn sum<T: std::iter::Sum>(&self, count: impl Fn(&Ends<'a>) -> T) -> T {
+        self.parts.iter().map(|part| count(&part.ends)).sum()
+    }
+
+    fn flits_delivered(&self) -> u64 {
+        self.sum(Ends::flits_delivered)
+    }
+
+    fn flits_inside(&self) -> i64 {
+        self.parts.iter().map(|part| part.network.flits_inside()).sum()
+    }
+
+    /// Flits that each link carried so far.
+    fn link_flits(&self) -> Vec<u64> {
+        added(self.parts.iter().map(|part| part.network.link_flits()))
+    }
+
+    /// What has been seen of packets so far.
+    fn seen(&self) -> Seen {
+        let mut all = Seen::new();
+        self.parts.iter().for_each(|part| all.merge(&part.ends.seen));
+        all
+    }
+
+    fn window_done(&self) -> bool {
+        self.sum(Ends::measured_inside) == 0 && self.parts.iter().all(|it| it.ends.window_made())
+    }
+
+    /// Whether nothing is left to be made or delivered.
+    fn all_done(&self) -> bool {
+        self.sum(Ends::flits_underway) == 0 && self.parts.iter().all(|it| it.ends.all_made())
     }
 
     fn run(mut self, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
@@ -189,15 +316,15 @@ impl<'a, N: Network> Run<'a, N> {
         if ended.is_none() {
             (ended, pe_end) = self.measure(&start, &mut tell);
         }
-        self.ends.close_window(pe_end);
+        self.parts.iter_mut().for_each(|part| part.ends.close_window(pe_end));
         let end = self.mark(pe_end);
         if ended.is_none() && self.grew(&start, &end) {
             ended = Some(Status::Saturated);
         }
         let status = ended.unwrap_or_else(|| {
             let limit = pe_end + phases.drain_max;
-            let stopped = self.until(limit, |run| run.ends.window_done(), &mut tell);
-            let done = self.ends.window_done();
+            let stopped = self.until(limit, |run| run.window_done(), &mut tell);
+            let done = self.window_done();
             stopped.unwrap_or(if done { Status::Stable } else { Status::Saturated })
         });
         self.outcome(status, &start, &end, pe_end - phases.warmup)
@@ -219,8 +346,8 @@ impl<'a, N: Network> Run<'a, N> {
             if let Some(status) = self.until(pe_end, |_| false, tell) {
                 return (Some(status), pe_end);
             }
-            let latency = self.ends.seen.latency.mean().unwrap_or(0.0);
-            let rate = (self.ends.flits_delivered() - start.delivered) as f64 / sample as f64;
+            let latency = self.seen().latency.mean().unwrap_or(0.0);
+            let rate = (self.flits_delivered() - start.delivered) as f64 / sample as f64;
             let calm = before.is_none_or(|(latency_before, rate_before)| {
                 (latency - latency_before).abs() <= SETTLED * latency
                     && (rate - rate_before).abs() <= SETTLED * rate
@@ -228,7 +355,7 @@ impl<'a, N: Network> Run<'a, N> {
             settled = if calm { settled + 1 } else { 0 };
             before = Some((latency, rate));
             let enough = settled >= SETTLED_SAMPLES.min(phases.samples_min);
-            if (sample >= phases.samples_min && enough) || self.ends.all_done() {
+            if (sample >= phases.samples_min && enough) || self.all_done() {
                 break;
             }
         }
@@ -245,13 +372,14 @@ impl<'a, N: Network> Run<'a, N> {
     ) -> Option<Status> {
         let end = self.how.clock.noc_from_pe(pe_end);
         while self.now < end {
-            self.network.step(self.now, &mut self.ends);
-            self.now += 1;
+            let next = (self.now + 1).next_multiple_of(STALL_CYCLES).min(end);
+            (self.advance)(&mut self.parts, self.now, next);
+            self.now = next;
             if self.now.is_multiple_of(STALL_CYCLES) {
                 if let Some(circle) = self.circle() {
                     return Some(Status::Deadlocked(circle));
                 }
-                if done(self) || self.ends.all_done() {
+                if done(self) || self.all_done() {
                     return None;
                 }
                 if self.now.is_multiple_of(LOOK_CYCLES) && !tell(self.now) {
@@ -263,24 +391,29 @@ impl<'a, N: Network> Run<'a, N> {
     }
 
     fn circle(&mut self) -> Option<Vec<String>> {
-        let links = self.network.link_flits().iter().sum::<u64>();
-        let moved = links + self.ends.flits_delivered() + self.network.flits_inside();
+        let inside = self.flits_inside();
+        let moved = self.hops() + self.flits_delivered() + inside as u64;
         if moved != self.moved_sum {
             self.moved_sum = moved;
             self.moved_at = self.now;
         }
-        let still = self.now - self.moved_at >= STALL_CYCLES && self.network.flits_inside() > 0;
+        let still = self.now - self.moved_at >= STALL_CYCLES && inside > 0;
         let look = self.how.demand.unproven() && self.now.is_multiple_of(LOOK_CYCLES);
-        if still || look { self.network.circle(&self.ends) } else { None }
+        if still || look { (self.circle_of)(&self.parts) } else { None }
+    }
+
+    /// Flits over links so far.
+    fn hops(&self) -> u64 {
+        self.parts.iter().flat_map(|part| part.network.link_flits()).sum()
     }
 
     fn mark(&self, pe_cycle: u64) -> Mark {
         Mark {
             noc_cycle: self.now,
-            delivered: self.ends.flits_delivered(),
-            offered: self.ends.flits_offered_before(pe_cycle),
-            link_flits: self.network.link_flits().to_vec(),
-            tile_flits: self.ends.sent().to_vec(),
+            delivered: self.flits_delivered(),
+            offered: self.sum(|ends| ends.flits_offered_before(pe_cycle)),
+            link_flits: self.link_flits(),
+            tile_flits: added(self.parts.iter().map(|part| part.ends.sent())),
         }
     }
 
@@ -295,9 +428,12 @@ impl<'a, N: Network> Run<'a, N> {
         underway(end) - underway(start) > share.max(negligible)
     }
 
-    fn outcome(self, status: Status, start: &Mark, end: &Mark, measure: u64) -> Outcome {
+    fn outcome(mut self, status: Status, start: &Mark, end: &Mark, measure: u64) -> Outcome {
         let tile_cycles = (measure.max(1) * self.how.demand.tiles() as u64) as f64;
         let per_tile = |flits: u64| flits as f64 / tile_cycles;
+        let courses: Vec<Vec<(u64, u64)>> =
+            self.parts.iter().map(|part| part.ends.course().to_vec()).collect();
+        let courses: Vec<&[(u64, u64)]> = courses.iter().map(Vec::as_slice).collect();
         Outcome {
             status,
             offered: per_tile(end.offered - start.offered),
@@ -307,13 +443,20 @@ impl<'a, N: Network> Run<'a, N> {
             tile_flits: growth(&start.tile_flits, &end.tile_flits),
             window_noc_cycles: end.noc_cycle - start.noc_cycle,
             window_pe_cycles: measure,
-            flit_hops: self.network.link_flits().iter().sum(),
+            flit_hops: self.hops(),
             noc_cycles: self.now,
-            course: self.ends.course(),
-            notes: self.ends.notes,
-            seen: self.ends.seen,
+            course: ends::course(&courses),
+            notes: self.parts[0].ends.notes.take(),
+            seen: self.seen(),
         }
     }
+}
+
+/// The sums of counts at the same places.
+fn added<'n>(mut of: impl Iterator<Item = &'n [u64]>) -> Vec<u64> {
+    let mut sum = of.next().map_or(Vec::new(), <[u64]>::to_vec);
+    of.for_each(|more| sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more));
+    sum
 }
 
 fn growth(start: &[u64], end: &[u64]) -> Vec<u64> {

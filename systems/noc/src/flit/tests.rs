@@ -297,6 +297,68 @@ fn packets(tiles: u32) -> impl Strategy<Value = Vec<(u64, u32, u32, u16)>> {
     prop::collection::vec((0u64..400, 0..tiles, 0..tiles, 1u16..12), 1..150)
 }
 
+/// Every figure of a run; histograms by what can be asked of them.
+fn figures(outcome: &Outcome) -> String {
+    let Outcome { seen, status, course, offered, accepted, link_flits, tile_flits, .. } = outcome;
+    let of = |times: &ebb_des::Histogram| {
+        let quantiles: Vec<_> = (0..=100).map(|q| times.quantile(f64::from(q) / 100.0)).collect();
+        (times.count(), times.mean(), times.min(), times.max(), quantiles)
+    };
+    let times = [&seen.latency, &seen.network_latency, &seen.round_trip].map(of);
+    let sums = [seen.flits, seen.routers, outcome.delivered_flits, outcome.flit_hops];
+    let cycles = [outcome.window_noc_cycles, outcome.window_pe_cycles, outcome.noc_cycles];
+    format!(
+        "{times:?} {status:?} {course:?} {offered} {accepted} {link_flits:?} {tile_flits:?} {sums:?} {cycles:?}"
+    )
+}
+
+/// What two threads come to is what one comes to, to the last digit.
+fn same_in_two(
+    grid: &Grid,
+    demand: &Demand,
+    arrivals: &Arrivals,
+    how: VcRouter,
+    clock: Clock,
+    phases: Phases,
+) -> Status {
+    let simulation = Simulation { grid, demand, arrivals, router: Router::Vc(how), clock, phases };
+    let whole = simulation.run(Seed(11), &mut |_| true);
+    let halves = simulation.run_in_two(Seed(11), &mut |_| true);
+    assert_eq!(figures(&halves), figures(&whole));
+    whole.status
+}
+
+#[test]
+fn two_halves_come_to_the_same_as_the_whole() {
+    let plain = VcRouter::default();
+    let quick = VcRouter { routing: 0, link: 0, credit: 0, vcs: 2, ..plain };
+    let faster = VcRouter { internal_speedup: 2.0, input_speedup: 2, link: 2, ..plain };
+    let patient = VcRouter { wait_for_tail_credit: true, depth: 3, ..plain };
+    let bursts = Arrivals::Bursts { lengths: Lengths::between(1, 9), on_cycles: 20.0, peak: 0.9 };
+    let phases = Phases { warmup: 300, sample: 1_000, drain_max: 20_000, ..Phases::default() };
+    let mut ended = Vec::new();
+    for grid in
+        [Grid::mesh(1, 2), Grid::mesh(5, 3), Grid::torus(4, 4), Grid::mesh(4, 4).with_blocks(2, 2)]
+    {
+        for (how, load, order) in [
+            (plain, 0.2, Order::Xy),
+            (quick, 0.9, Order::Yx),
+            (faster, 0.3, Order::Xy),
+            (patient, 0.25, Order::O1Turn),
+            (plain, 0.4, Order::Adaptive),
+        ] {
+            let Ok(demand) = Demand::uniform(&grid, load, false, order) else { continue };
+            if demand.layers() > usize::from(how.vcs) {
+                continue;
+            }
+            let clock = Clock::of_frequencies(3, 2);
+            ended.push(same_in_two(&grid, &demand, &bursts, how, clock, phases));
+        }
+    }
+    assert!(ended.contains(&Status::Stable) && ended.contains(&Status::Saturated), "{ended:?}");
+    assert!(ended.len() > 12, "{}", ended.len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

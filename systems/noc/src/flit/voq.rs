@@ -68,7 +68,7 @@ pub(super) struct VoqNetwork<'g> {
     active: Vec<u64>,
     moves: Vec<Move>,
     link_flits: Vec<u64>,
-    inside: u64,
+    inside: i64,
 }
 
 impl<'g> VoqNetwork<'g> {
@@ -233,7 +233,7 @@ impl Network for VoqNetwork<'_> {
         &self.link_flits
     }
 
-    fn flits_inside(&self) -> u64 {
+    fn flits_inside(&self) -> i64 {
         self.inside
     }
 

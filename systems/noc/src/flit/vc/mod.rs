@@ -18,6 +18,7 @@ use super::allocator::{Allocator, Requests, Set};
 use super::demand::Demand;
 use super::ends::{Ends, Flit, is_head, packet_of};
 use super::grid::{Grid, NOWHERE};
+use super::halves::{Crossings, Divisible};
 use ebb_des::Wheel;
 use router::Core;
 use speedup::Speedup;
@@ -153,7 +154,7 @@ pub(super) struct InputVc {
 }
 
 /// An arrival: at an input virtual channel, or at the processing element behind an output one.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Arrival {
     at: u32,
     flit: Flit,
@@ -163,6 +164,7 @@ const TO_ELEMENT: u32 = 1 << 31;
 
 /// All routers of a grid, each with up to so many ports, of up to `N` virtual channels altogether: as many
 /// as a set of `S` holds.
+#[derive(Clone)]
 pub(super) struct VcNetwork<'g, S: Set, const PORTS: usize, const N: usize> {
     grid: &'g Grid,
     how: VcRouter,
@@ -196,10 +198,17 @@ pub(super) struct VcNetwork<'g, S: Set, const PORTS: usize, const N: usize> {
     vc_requests: Requests<S, N>,
     sw_requests: Requests<u64, PORTS>,
     link_flits: Vec<u64>,
-    inside: u64,
+    inside: i64,
     /// The routers' own cycle, the network's where they are no faster.
     tick: u64,
     speedup: Option<Box<Speedup>>,
+    /// Of half a network its input virtual channels, the first and how many; else all.
+    here: (u32, u32),
+    /// What goes from here to the other half, with the cycle in which it arrives there.
+    leaving: Vec<(u64, Arrival)>,
+    credits_leaving: Vec<(u64, u32)>,
+    /// For each channel the packet whose head came to it last from the other half.
+    from_afar: Vec<u32>,
 }
 
 impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> {
@@ -267,6 +276,10 @@ impl<'g, S: Set, const PORTS: usize, const N: usize> VcNetwork<'g, S, PORTS, N> 
                 let ways = (how.input_speedup, how.output_speedup);
                 Box::new(Speedup::new(ways, how.internal_speedup, tiles, (PORTS, grid.ports())))
             }),
+            here: (0, channels as u32),
+            leaving: Vec::new(),
+            credits_leaving: Vec::new(),
+            from_afar: Vec::new(),
         }
     }
 
@@ -433,11 +446,64 @@ impl<S: Set, const PORTS: usize, const N: usize> Network for VcNetwork<'_, S, PO
         &self.link_flits
     }
 
-    fn flits_inside(&self) -> u64 {
+    fn flits_inside(&self) -> i64 {
         self.inside
     }
 
     fn circle(&self, _ends: &Ends<'_>) -> Option<Vec<String>> {
         self.wait_circle()
+    }
+}
+
+impl<S: Set, const PORTS: usize, const N: usize> Divisible for VcNetwork<'_, S, PORTS, N> {
+    fn keep(&mut self, tiles: std::ops::Range<usize>) {
+        let size = PORTS * self.vcs;
+        self.here = ((tiles.start * size) as u32, (tiles.len() * size) as u32);
+        self.from_afar = vec![0; self.inputs.len()];
+    }
+
+    fn ahead(&self) -> u64 {
+        let links = (0..self.across.len()).filter(|port| {
+            let across = self.across[*port];
+            across != u32::MAX && across & TO_ELEMENT == 0
+        });
+        let least = links.map(|port| u64::from(self.cycles[port])).min().unwrap_or(0);
+        // A flit takes the switch as well, or waits for its link until the end of the cycle.
+        let flit = if self.speedup.is_some() { 0 } else { u64::from(self.how.traversal) };
+        least + 1 + flit.min(u64::from(self.how.credit))
+    }
+
+    fn depart(&mut self, ends: &mut Ends<'_>, to: &mut Crossings) {
+        for (when, Arrival { at, flit }) in self.leaving.drain(..) {
+            let (packet, kind) = ends.depart(flit);
+            to.packets.extend(packet);
+            to.flits.push((when, at, kind));
+        }
+        to.credits.append(&mut self.credits_leaving);
+    }
+
+    fn arrive(&mut self, coming: &mut Crossings, ends: &mut Ends<'_>) {
+        let mut packets = coming.packets.drain(..);
+        for (when, at, kind) in coming.flits.drain(..) {
+            let packet = if is_head(kind) { packets.next() } else { None };
+            let flit = ends.arrive((packet, kind), &mut self.from_afar[at as usize]);
+            self.flits.schedule(when, Arrival { at, flit });
+        }
+        let credits = coming.credits.drain(..);
+        credits.for_each(|(when, channel)| self.credits_back.schedule(when, channel));
+    }
+
+    fn joined(&self, other: &Self) -> Self {
+        let mut whole = self.clone();
+        let size = (PORTS * self.vcs) as u32;
+        let (first, count) = other.here;
+        let channels = first as usize..(first + count) as usize;
+        whole.inputs[channels.clone()].copy_from_slice(&other.inputs[channels.clone()]);
+        whole.credits[channels.clone()].copy_from_slice(&other.credits[channels]);
+        let tiles = (first / size) as usize..((first + count) / size) as usize;
+        whole.cores[tiles.clone()].copy_from_slice(&other.cores[tiles]);
+        other.flits.all().for_each(|arrival| whole.flits.schedule(0, arrival));
+        other.credits_back.all().for_each(|channel| whole.credits_back.schedule(0, channel));
+        whole
     }
 }

@@ -304,15 +304,25 @@ impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
         }
     }
 
+    /// Whether an input virtual channel is in this half of the network.
+    #[inline]
+    fn is_here(&self, channel: u32) -> bool {
+        channel.wrapping_sub(self.here.0) < self.here.1
+    }
+
     /// Sends a flit over the link at port `to`, at the end of cycle `now`.
     #[inline]
     pub(super) fn send(&mut self, tile: usize, to: u8, vc: u8, flit: u32, now: u64) {
         let port = tile * PORTS + to as usize;
         let at = self.across[port] + u32::from(vc);
+        let when = now + u64::from(self.cycles[port]) + 1;
         if at & TO_ELEMENT == 0 {
             self.link_flits[self.grid.link(tile as u32, to)] += 1;
+            if !self.is_here(at) {
+                self.leaving.push((when, Arrival { at, flit }));
+                return;
+            }
         }
-        let when = now + u64::from(self.cycles[port]) + 1;
         self.flits.schedule(when, Arrival { at, flit });
     }
 
@@ -323,7 +333,11 @@ impl<S: Set, const PORTS: usize, const N: usize> VcNetwork<'_, S, PORTS, N> {
         let when = now + u64::from(self.cycles[port]) + 1;
         let channel = self.across[port] + u32::from(vc);
         if channel & TO_ELEMENT == 0 {
-            self.credits_back.schedule(when + u64::from(self.how.credit), channel);
+            let when = when + u64::from(self.how.credit);
+            match self.is_here(channel) {
+                true => self.credits_back.schedule(when, channel),
+                false => self.credits_leaving.push((when, channel)),
+            }
         } else {
             let element = self.element_at[port] as usize;
             self.source_credits_back.schedule(when, (element * self.vcs) as u32 + u32::from(vc));

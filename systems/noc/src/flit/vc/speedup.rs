@@ -12,6 +12,7 @@ use super::VcNetwork;
 pub(super) const SWITCH_MAX: usize = 64;
 
 /// What such routers keep beyond what all have.
+#[derive(Clone)]
 pub(super) struct Speedup {
     /// Ports into the switch of each input, and out of it of each output.
     ways: (usize, usize),
