@@ -203,6 +203,11 @@ impl Generator {
         self.tracker.summary(told.then(|| self.sent()))
     }
 
+    /// How alike flows fared ([`Tracker::fairness`]).
+    pub fn fairness(&self) -> f64 {
+        self.tracker.fairness()
+    }
+
     /// Frames that were due in the last run and that its links did not take, once asked.
     pub fn take_owed(&mut self) -> u64 {
         let end = self.ended;

@@ -20,15 +20,17 @@ const TRIALS_MAX: usize = 20;
 
 /// One rate that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Trial {
+pub(crate) struct Trial {
     /// Packets a second that were to be sent.
-    rate_pps: f64,
+    pub(crate) rate_pps: f64,
     /// Packets a second that were sent.
-    sent_pps: f64,
-    sent: u64,
-    lost: u64,
+    pub(crate) sent_pps: f64,
+    /// Packets that were sent.
+    pub(crate) sent: u64,
+    /// Of those, that never came.
+    pub(crate) lost: u64,
     /// Whether the sender kept up.
-    sender_kept_up: bool,
+    pub(crate) sender_kept_up: bool,
 }
 
 /// What the trials come to.
@@ -46,14 +48,34 @@ struct Found {
 
 /// Which rate is tried next.
 #[derive(Debug)]
-struct Search {
-    good: Option<Trial>,
+pub(crate) struct Search {
+    /// The highest rate so far without more loss than is accepted.
+    pub(crate) good: Option<Trial>,
     bad: Option<f64>,
     most: f64,
     loss_max: f64,
 }
 
 impl Search {
+    /// Up to `most` packets a second, with a loss of `loss_max` percent at most.
+    pub(crate) fn new(most: f64, loss_max: f64) -> Search {
+        Search { good: None, bad: None, most, loss_max }
+    }
+
+    /// Tries rates until the highest is known, or `trial` has none any more.
+    pub(crate) fn run<E>(
+        &mut self,
+        mut trial: impl FnMut(f64) -> Result<Option<Trial>, E>,
+    ) -> Result<Vec<Trial>, E> {
+        let mut trials = Vec::new();
+        while let Some(rate) = self.next().filter(|_| trials.len() < TRIALS_MAX) {
+            let Some(trial) = trial(rate)? else { break };
+            self.learn(trial);
+            trials.push(trial);
+        }
+        Ok(trials)
+    }
+
     fn next(&self) -> Option<f64> {
         match (&self.good, self.bad) {
             (None, None) => Some(self.most),
@@ -85,22 +107,18 @@ pub(super) fn find(
     transport: &'static str,
     (from, to): ([u8; 6], [u8; 6]),
 ) -> Result<ExitCode> {
-    let most = send.packets_per_second();
-    let mut search = Search { good: None, bad: None, most, loss_max: send.loss_max };
-    let mut trials = Vec::new();
-    while let Some(rate) = search.next().filter(|_| trials.len() < TRIALS_MAX) {
+    let mut search = Search::new(send.packets_per_second(), send.loss_max);
+    let trials = search.run(|rate| -> Result<Option<Trial>> {
         let pace = Box::new(Timeline::new(Constant::new(wall_clock(), PacketsPerSecond(rate))));
         let sender = Sender { link: 0, stream: send.stream(from, to)?, pace };
         let flows = send.first_flow + send.flows;
+        let taken = std::mem::take(&mut links);
         let mut generator =
-            Generator::new(links, vec![sender], flows, Start::Zero).with_clock(wall_clock);
+            Generator::new(taken, vec![sender], flows, Start::Zero).with_clock(wall_clock);
         let seconds = drive(&mut generator, Some(send.seconds), true)?;
         let interrupted = seconds < 0.9 * send.seconds;
         let (summary, owed) = (generator.summary(true), generator.take_owed());
         links = generator.into_links();
-        if interrupted {
-            break;
-        }
         let trial = Trial {
             rate_pps: rate,
             sent_pps: summary.sent as f64 / seconds.max(1e-9),
@@ -108,14 +126,16 @@ pub(super) fn find(
             lost: summary.lost,
             sender_kept_up: short(summary.sent, owed).is_none(),
         };
+        if interrupted {
+            return Ok(None);
+        }
         let held = if trial.sender_kept_up { "" } else { ", the most this sender can send" };
         eprintln!(
             "{:>12.0} /s requested  {:>12.0} /s sent{held}  {} lost",
             trial.rate_pps, trial.sent_pps, trial.lost
         );
-        search.learn(trial);
-        trials.push(trial);
-    }
+        Ok(Some(trial))
+    })?;
     let frame = send.frame_bytes();
     report(&search, trials, transport, frame, send.json)
 }
@@ -158,7 +178,7 @@ mod tests {
 
     /// A device that loses all above its capacity, tried by a sender with a limit of its own.
     fn search(most: f64, capacity: f64, sender: f64) -> (Search, usize) {
-        let mut search = Search { good: None, bad: None, most, loss_max: 0.0 };
+        let mut search = Search::new(most, 0.0);
         let mut count = 0;
         while let Some(rate) = search.next() {
             let sent_pps = rate.min(sender);

@@ -1,6 +1,6 @@
 //! `ebb traffic`: test traffic between any two interfaces.
 
-mod capacity;
+pub(crate) mod capacity;
 mod captured;
 mod next_hop;
 mod rate;

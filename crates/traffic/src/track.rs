@@ -186,6 +186,21 @@ impl Tracker {
         self.received
     }
 
+    /// How alike flows fared, by the parts of their packets that arrived (Jain's index): 1 when all lose the same part, 1/n when
+    /// one of n gets everything. Flows of which nothing has come count as having got nothing.
+    pub fn fairness(&self) -> f64 {
+        let part = |track: &Track| match track.next - track.first {
+            0 => 0.0,
+            sent => track.received as f64 / sent as f64,
+        };
+        let (sum, squares) = self
+            .tracks
+            .iter()
+            .map(part)
+            .fold((0.0, 0.0), |(sum, squares), part| (sum + part, squares + part * part));
+        if squares > 0.0 { sum * sum / (self.tracks.len() as f64 * squares) } else { 1.0 }
+    }
+
     /// Latency recorded so far.
     pub fn latency(&self) -> Latency {
         Latency::of(&self.latency)
@@ -366,5 +381,23 @@ mod tests {
             prop_assert_eq!(summary.received + summary.lost, kept.len() as u64);
             prop_assert_eq!(summary.reordered + summary.duplicated, 0);
         }
+    }
+
+    #[test]
+    fn fairness_is_by_the_parts_that_arrived() {
+        let now = Time::from_nanos(1000);
+        let told = |parts: &[u32]| {
+            let mut tracker = Tracker::new(parts.len() as u32, Start::Zero);
+            for (flow, every) in parts.iter().enumerate().filter(|(_, every)| **every > 0) {
+                for sequence in (0..100 * every).step_by(*every as usize) {
+                    tracker.record(&Probe { flow: flow as u32, sequence, sent: now }, now);
+                }
+            }
+            (tracker.fairness() * 100.0).round() / 100.0
+        };
+        assert_eq!(told(&[2, 2, 2, 2]), 1.0, "all lose half");
+        assert_eq!(told(&[1, 0, 0, 0]), 0.25, "one gets everything");
+        assert_eq!(told(&[1, 2]), 0.9, "(1 + 1/2)^2 / (2 (1 + 1/4))");
+        assert_eq!(told(&[0, 0]), 1.0, "nothing is nobody's");
     }
 }

@@ -6,7 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::cases::{Case, Front, Setup, ThreadPlacement};
 use super::guest::{Busy, Carrier};
-use super::stage::{Compared, Measured};
+use super::rated;
+use super::stage::{Compared, Measured, Rated};
+
+/// What a rating is, beside its table.
+const RATED: &str = "The highest rate without more loss than is accepted, from one side to the other, in the median of the \
+    turns; latency at parts of it, from the sender to the receiver; and what comes of 1.5 times that rate from 64 flows, with \
+    Jain's index of the parts of their packets that flows got.";
 
 /// What differs by less than this does not differ.
 const ALIKE: f64 = 0.05;
@@ -18,6 +24,7 @@ pub(super) struct Findings {
     share: f64,
     sizes: SizeMix,
     cases: Vec<(&'static Case, Compared)>,
+    rated: Vec<rated::Row>,
     skipped: Vec<(String, String)>,
 }
 
@@ -34,11 +41,15 @@ struct Verdict {
 
 impl Findings {
     pub(super) fn new(share: f64, sizes: SizeMix) -> Findings {
-        Findings { share, sizes, cases: Vec::new(), skipped: Vec::new() }
+        Findings { share, sizes, cases: Vec::new(), rated: Vec::new(), skipped: Vec::new() }
     }
 
     pub(super) fn add(&mut self, case: &'static Case, compared: Compared) {
         self.cases.push((case, compared));
+    }
+
+    pub(super) fn rated(&mut self, case: &'static Case, setup: &'static Setup, all: Vec<Rated>) {
+        self.rated.push((case, setup, all));
     }
 
     pub(super) fn skip(&mut self, what: &str, why: String) {
@@ -46,7 +57,7 @@ impl Findings {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.cases.is_empty()
+        self.cases.is_empty() && self.rated.is_empty()
     }
 
     pub(super) fn skipped(&self) -> &[(String, String)] {
@@ -55,7 +66,32 @@ impl Findings {
 
     /// Everything, for people and programs.
     pub(super) fn report(&self) -> Report {
-        let mut report = Report::new("Virtual back-ends of a cluster")
+        let mut report = Report::new("Virtual back-ends of a cluster");
+        if let Some(rates) = rated::table(&self.rated) {
+            report = report.text(RATED).table(rates);
+        }
+        if !self.cases.is_empty() {
+            report = self.compared(report);
+        }
+        for (what, why) in &self.skipped {
+            report = report.text(format!("Not measured: {what}: {why}"));
+        }
+        let skipped: Vec<Value> =
+            self.skipped.iter().map(|(what, why)| json!({ "case": what, "why": why })).collect();
+        report
+            .figure("share", self.share)
+            .figure("packets", self.sizes.name())
+            .figure("setups", self.setups_json())
+            .figure("scaling", self.scaling_json())
+            .figure("rules", self.rules_json())
+            .figure("costs", self.costs())
+            .figure("rates", rated::figures(&self.rated))
+            .figure("cpus", ebb_host::process::allowed_cpus().map_or(0, |cpus| cpus.len()))
+            .figure("skipped", skipped)
+    }
+
+    fn compared(&self, report: Report) -> Report {
+        let mut report = report
             .text(
                 "More packets than can be forwarded, from one side to the other \
                 through kernel routers in network namespaces. Time per packet is the processor \
@@ -67,23 +103,10 @@ impl Findings {
         if let Some(guests) = self.guests() {
             report = report.table(guests);
         }
-        for (what, why) in &self.skipped {
-            report = report.text(format!("Not measured: {what}: {why}"));
-        }
         if let Some(plot) = self.scaling_plot() {
             report = report.plot(plot);
         }
-        let skipped: Vec<Value> =
-            self.skipped.iter().map(|(what, why)| json!({ "case": what, "why": why })).collect();
         report
-            .figure("share", self.share)
-            .figure("packets", self.sizes.name())
-            .figure("setups", self.setups_json())
-            .figure("scaling", self.scaling_json())
-            .figure("rules", self.rules_json())
-            .figure("costs", self.costs())
-            .figure("cpus", ebb_host::process::allowed_cpus().map_or(0, |cpus| cpus.len()))
-            .figure("skipped", skipped)
     }
 
     fn setups(&self) -> Table {
@@ -387,7 +410,7 @@ mod tests {
             offered_pps: 2e3 * kpps,
             balancer_ns: Some(1000.0),
             back_end_ns: 2000.0,
-            busy: None,
+            ..Measured::default()
         };
         let runs =
             |(setup, kpps): (&'static Setup, &&[f64])| (setup, kpps.iter().map(run).collect());

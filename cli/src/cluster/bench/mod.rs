@@ -6,6 +6,7 @@ mod findings;
 mod guest;
 mod initrd;
 mod parallel;
+mod rated;
 mod stage;
 
 use std::path::PathBuf;
@@ -22,8 +23,10 @@ use crate::generator::{interrupt_signals, on_interrupt};
 use cases::{CASES, Case};
 use findings::Findings;
 use guest::Hypervisor;
-use stage::Stage;
+use stage::{Compared, Stage};
 
+/// Frame lengths of a rating (RFC 2544, section 9.1), and a mix.
+const RATED: [&str; 8] = ["64", "128", "256", "512", "1024", "1280", "1518", "imix"];
 /// Exit status after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
@@ -35,6 +38,7 @@ Examples:
   sudo ebb cluster bench --json > bench.json      for `bench` of a placement file of ebb plan cluster
   sudo ebb cluster bench scaling --share 0.1 --seconds 3
   sudo ebb cluster bench isolation binding --out /tmp/bench
+  sudo ebb cluster bench front guests --rates      by frame length: rate without loss, latency, fairness
 
 Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes, or --packets,
 from one side to the other, more than can be forwarded. The median of the turns' ratios confirms or refutes a rule of
@@ -44,6 +48,9 @@ guests puts virtual machines (QEMU) and a worker over AF_XDP in their place; wit
 machines are emulated, and their figures say so (machine, emulated).
 JSON: setups.NAME has kpps (median, least, most, runs) and mbps, scaling the throughput by number of back-ends,
 rules the verdicts, costs the processor time per packet and thread, skipped what this machine cannot run.
+With --rates setups are not compared: for frames of 64 to 1518 bytes and a mix, or --packets, rates has for each the highest
+rate without loss (RFC 2544; least and most of the turns), latency at 50 and 90 % of it, and what comes of 1.5 times that rate,
+with Jain's index of the parts of their packets that flows got (1: all alike).
 
 Cases: scaling, balancers, isolation, links, binding, priority, small-routers, front, guests.
 Exit status: 0 when anything was measured; cases that were not are listed with the reason.")]
@@ -63,9 +70,16 @@ pub struct Bench {
     /// Number of filter rules in back-ends that filter
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=20_000))]
     rules: u32,
-    /// Lengths of the packets: `imix`, or a length in bytes with the check sequence
-    #[arg(long, value_name = "MIX", default_value = "64")]
-    packets: String,
+    /// Lengths of the packets: `imix`, or a length in bytes with the check sequence [default: 64; with --rates 64 to 1518,
+    /// and imix]
+    #[arg(long, value_name = "MIX")]
+    packets: Option<String>,
+    /// Look for the highest rate without loss by frame length, and measure latency and fairness [default cases: front]
+    #[arg(long)]
+    rates: bool,
+    /// With --rates: accepted loss in percent of the packets
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "rates")]
+    loss_max: f64,
     /// Kernel of the virtual machines in the case `guests`: `vmlinuz`, and `modules/*.ko` with virtio_net and what it
     /// needs, in the order of their names [default: the newest that tests/guest fetched]
     #[arg(long, value_name = "DIR")]
@@ -86,15 +100,19 @@ impl Bench {
         ensure!(share, "--share must be above 0 and at most 1");
         let seconds = self.seconds >= 0.05 && self.seconds.is_finite();
         ensure!(seconds, "--seconds must be at least 0.05");
-        let sizes = SizeMix::by_name(&self.packets)
-            .context("--packets must be imix or a length from 64 to 1518")?;
+        ensure!(
+            (0.0..100.0).contains(&self.loss_max),
+            "--loss-max must be at least 0 and below 100"
+        );
+        let mixes = self.mixes()?;
+        let sizes = mixes[0].clone();
         let signals = interrupt_signals()?;
         let stop = Arc::new(AtomicBool::new(false));
         let hypervisor = Hypervisor::new(self.guest_kernel.clone());
         let mut stage = Stage::build(self.seconds, self.rules, sizes, hypervisor, stop.clone())?;
         let asked = stop.clone();
         on_interrupt(signals, move || asked.store(true, Relaxed))?;
-        let measured = self.measure(&mut stage, &cases, &stop);
+        let measured = self.measure(&mut stage, &cases, &mixes, &stop);
         drop(stage);
         if stop.load(Relaxed) {
             eprintln!("ebb: interrupted");
@@ -110,8 +128,21 @@ impl Bench {
             found.with_context(|| format!("there is no case `{name}`; known: {}", names.join(", ")))
         };
         match self.cases.is_empty() {
+            true if self.rates => Ok(CASES.iter().filter(|case| case.name == "front").collect()),
             true => Ok(CASES.iter().collect()),
             false => self.cases.iter().map(find).collect(),
+        }
+    }
+
+    /// Which packets; at least one mix.
+    fn mixes(&self) -> Result<Vec<SizeMix>> {
+        let known = |name: &str| {
+            SizeMix::by_name(name).context("--packets must be imix or a length from 64 to 1518")
+        };
+        match &self.packets {
+            Some(name) => Ok(vec![known(name)?]),
+            None if self.rates => RATED.into_iter().map(known).collect(),
+            None => Ok(vec![SizeMix::fixed(SizeMix::FRAME_MIN)]),
         }
     }
 
@@ -119,14 +150,15 @@ impl Bench {
         &self,
         stage: &mut Stage,
         cases: &[&'static Case],
+        mixes: &[SizeMix],
         stop: &AtomicBool,
     ) -> Result<Findings> {
-        let sizes = SizeMix::by_name(&self.packets).expect("checked");
-        let mut findings = Findings::new(self.share, sizes);
+        let mut findings = Findings::new(self.share, mixes[0].clone());
         for case in cases {
             eprintln!("ebb: {}: {}", case.name, case.about);
             let compared = match stage.lacks(case) {
                 Some(why) => Err(anyhow::anyhow!(why)),
+                None if self.rates => self.rate(stage, case, mixes, &mut findings),
                 None => stage.compare(case, self.share, self.turns),
             };
             if stop.load(Relaxed) {
@@ -139,11 +171,34 @@ impl Bench {
             }
             // What one case takes and this machine refuses does not keep the others from being measured.
             match compared {
+                Ok(_) if self.rates => {}
                 Ok(compared) => findings.add(case, compared),
                 Err(why) => findings.skip(case.name, format!("{why:#}")),
             }
         }
         Ok(findings)
+    }
+
+    /// Rates a case's setups instead of comparing them.
+    fn rate(
+        &self,
+        stage: &mut Stage,
+        case: &'static Case,
+        mixes: &[SizeMix],
+        findings: &mut Findings,
+    ) -> Result<Compared> {
+        for setup in case.setups {
+            if stage.why_not(setup).is_some() {
+                continue;
+            }
+            let mut wanted = *setup;
+            if case.name == "scaling" {
+                wanted.back_end_share = Some(self.share);
+            }
+            let rated = stage.rate(&wanted, mixes, self.turns, self.loss_max)?;
+            findings.rated(case, setup, rated);
+        }
+        Ok(Vec::new())
     }
 
     fn tell(&self, findings: &Findings) -> Result<ExitCode> {

@@ -1,5 +1,8 @@
 //! The cluster that is measured, and one measurement.
 
+mod generator;
+mod rates;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,15 +19,16 @@ use ebb_host::{namespace::Namespace, process};
 use ebb_lab::Lab;
 use ebb_lab::command::tc;
 use ebb_lab::tune::{self, Occupant};
-use ebb_traffic::{FlowSpec, Pacer, Schedule, SizeMix, Start, Stream, StreamSpec, draw_flows};
-use ebb_units::PacketsPerSecond;
+use ebb_traffic::{SizeMix, Summary};
 use ipnet::IpNet;
 
 use super::cases::{Case, Front, Setup, ThreadPlacement};
 use super::guest::{Busy, Carrier, Hypervisor, Machine};
 use super::parallel::{self, Parallel};
 use crate::cluster::lab::{self, BackEndKeeper, Cluster};
-use crate::generator::{FrameSource, Generator, Sender, TestLink};
+use crate::generator::{FrameSource, Generator, TestLink};
+
+pub(super) use rates::{LATENCY_AT, Rated};
 
 const FLOWS: u32 = 4096;
 /// A frame's check sequence, in bytes, which a shaper does not see.
@@ -60,6 +64,10 @@ pub(super) struct Measured {
     pub(super) back_end_ns: f64,
     /// Of a virtual machine.
     pub(super) busy: Option<Busy>,
+    /// What became of the packets.
+    pub(super) summary: Summary,
+    /// How alike flows fared, at most 1.
+    pub(super) fairness: f64,
 }
 
 /// What a case found: for each setup in order its measurements, turn by turn.
@@ -467,7 +475,7 @@ impl Stage {
         let mut rate = RATE_FIRST;
         for _ in 0..TRIES_MAX {
             let span = TRY.min(Duration::from_secs_f64(self.seconds));
-            let seen = self.measure(setup, rate, span)?;
+            let seen = self.measure(setup, rate, span, FLOWS)?;
             let behind = seen.offered_pps < ENOUGH * rate;
             if behind || seen.pps < ENOUGH * seen.offered_pps {
                 break;
@@ -498,7 +506,7 @@ impl Stage {
     fn measure_some(&mut self, setup: &Setup, rate: f64) -> Result<Measured> {
         let span = Duration::from_secs_f64(self.seconds);
         for _ in 0..SILENT_MAX {
-            let measured = self.measure(setup, rate, span)?;
+            let measured = self.measure(setup, rate, span, FLOWS)?;
             if measured.pps > 0.0 {
                 return Ok(measured);
             }
@@ -506,24 +514,31 @@ impl Stage {
         anyhow::bail!("{}: nothing was forwarded in {SILENT_MAX} measurements", setup.name)
     }
 
-    fn measure(&mut self, setup: &Setup, rate: f64, span: Duration) -> Result<Measured> {
+    fn measure(
+        &mut self,
+        setup: &Setup,
+        rate: f64,
+        span: Duration,
+        flows: u32,
+    ) -> Result<Measured> {
         let links = std::mem::take(&mut self.sides(setup.front).links);
         let (before, busy) = (self.cpu(setup)?, self.busy_seconds()?);
         let begun = monotonic() + Duration::from_millis(5);
-        let generator = generator(links, &self.sizes, rate, span, begun);
+        let generator = generator::of(links, &self.sizes, flows, rate, span, begun);
         let (cpu, end) = (self.cpus[0], begun + span);
         // In a thread of its own: where that is bound is nobody else's matter.
-        let run = move || -> std::io::Result<(Generator, u64)> {
+        let run = move || -> std::io::Result<Generator> {
             let mut generator = generator;
             _ = process::pin_to(cpu);
             generator.run(end, SETTLE)?;
-            let received = generator.summary(true).received;
-            Ok((generator, received))
+            Ok(generator)
         };
         let thread = std::thread::Builder::new().name("ebb-generator".into()).spawn(run)?;
         let ended = thread.join().expect("the generator does not panic");
-        let (generator, received) = ended.context("a link failed")?;
+        let generator = ended.context("a link failed")?;
+        let (summary, fairness) = (generator.summary(true), generator.fairness());
         let (sent, seconds) = (generator.sent(), generator.ran().as_secs_f64());
+        let received = summary.received;
         self.sides(setup.front).links = generator.into_links();
         let after = self.cpu(setup)?;
         let busy = busy.zip(self.busy_seconds()?).map(|(before, after)| {
@@ -538,6 +553,8 @@ impl Stage {
             balancer_ns: balanced.then(|| each(before.0, after.0)),
             back_end_ns: each(before.1, after.1),
             busy,
+            summary,
+            fairness,
         })
     }
 }
@@ -547,35 +564,6 @@ fn parallel(lab: &Lab) -> Result<(Parallel, Sides)> {
     let far = ("front", parallel::port as fn(usize, usize) -> String);
     let sides = Sides::of(lab, &copies.hosts, &FrameSource::new(2), parallel::PREFIX, far)?;
     Ok((copies, sides))
-}
-
-fn generator(
-    links: Vec<Box<dyn TestLink>>,
-    sizes: &SizeMix,
-    rate: f64,
-    span: Duration,
-    begun: ebb_units::Time,
-) -> Generator {
-    let (sources, destinations) = (behind(0), behind(1));
-    let flows = FlowSpec {
-        count: FLOWS,
-        sources: &sources,
-        destinations: &destinations,
-        ipv6_share: 0.0,
-        tcp_share: 0.0,
-    };
-    let spec = StreamSpec {
-        first_flow: 0,
-        from: lab::host_mac(0),
-        to: lab::cluster_mac(0),
-        sizes,
-        popularity: 0.0,
-        seed: 2,
-    };
-    let stream = Stream::new(&draw_flows(&flows, 1), &spec);
-    let schedule = Schedule::constant(PacketsPerSecond(rate), span);
-    let pace = Box::new(Pacer::new(schedule, begun, 256));
-    Generator::new(links, vec![Sender { link: 0, stream, pace }], FLOWS, Start::Zero)
 }
 
 impl Drop for Stage {

@@ -299,6 +299,37 @@ fn virtual_back_ends_are_measured() {
     assert!(!balanced || json["costs"]["balancer_ns"].as_f64() > Some(0.0), "{}", json["costs"]);
 }
 
+/// Rates without loss, latency at parts of them and fairness, in small: a loss that is accepted lets every machine find one.
+#[test]
+fn rates_without_loss_are_searched() {
+    if !permitted() {
+        return;
+    }
+    let words = ["cluster", "bench", "front", "--rates", "--packets", "imix", "--loss-max", "20"];
+    let small = ["--seconds", "0.1", "--turns", "1", "--json"];
+    let ended = run(env!("CARGO_BIN_EXE_ebb"), &[&words[..], &small].concat());
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{said}");
+    let json: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    if json["skipped"].as_array().is_some_and(|skipped| !skipped.is_empty()) {
+        return skip(&said);
+    }
+    let rates = json["rates"].as_array().expect("a list");
+    let setups: Vec<&str> = rates.iter().filter_map(|row| row["setup"].as_str()).collect();
+    assert_eq!(setups, ["queues", "balancer"], "{said}");
+    for row in rates {
+        let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let [half, most] = [0, 1].map(|at| &row["latency"][at]["us"]);
+        assert!(number(&row["pps"]) > 0.0 && row["packets"] == "imix", "{row}\n{said}");
+        assert!(
+            number(&half["p50"]) > 0.0 && number(&most["p99"]) >= number(&most["p50"]),
+            "{row}"
+        );
+        let fairness = number(&row["overload"]["fairness"]);
+        assert!(fairness > 0.0 && fairness <= 1.0 + 1e-9, "{row}");
+    }
+}
+
 /// A virtual machine is a back-end: it boots, forwards and is measured; what cannot be here is named.
 #[test]
 fn virtual_machines_are_measured() {
