@@ -1,6 +1,7 @@
 //! What a balancer decides about its steering table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::plan::{Acknowledgement, ClusterPlan, Power};
 use crate::relief::relief;
@@ -130,7 +131,8 @@ impl Balancer {
     /// What to tell the store, but for load and beat, which a [`crate::Carrier`] adds. Slots that are still on their
     /// way away from a back-end count as its own: only once they have settled is the version acknowledged.
     pub fn acknowledgement(&self) -> Acknowledgement {
-        let dead = self.dead.iter().map(|row| self.names[usize::from(*row)].clone()).collect();
+        let dead = self.dead.iter().map(|row| self.names[usize::from(*row)].clone());
+        let dead = Arc::new(dead.collect());
         let version = if self.leaving.is_empty() { self.plan.version } else { self.earlier() };
         Acknowledgement { version, dead, ..Acknowledgement::default() }
     }
@@ -144,6 +146,16 @@ impl Balancer {
 
     fn power(&self, row: u16) -> Power {
         self.plan.power(self.name(row))
+    }
+
+    /// Of all rows: the plan's names are in the rows' order, and one walk finds all.
+    fn powers(&self) -> Vec<Power> {
+        let mut entries = self.plan.entries.iter().peekable();
+        let power = |name: &String| {
+            while entries.next_if(|(other, _)| *other < name).is_some() {}
+            entries.next_if(|(other, _)| *other == name).map_or(Power::Off, |(_, one)| one.power)
+        };
+        self.names.iter().map(power).collect()
     }
 
     /// Follows a plan; an older one is passed over.
@@ -187,18 +199,21 @@ impl Balancer {
 
     /// Plans towards the shares that plan and health ask for, beginning with what is not on its way.
     fn replan(&mut self) -> Vec<Move> {
-        let usable: Vec<bool> = (0..self.names.len()).map(|row| self.usable(row as u16)).collect();
+        let powers = self.powers();
+        let mut usable: Vec<bool> = powers.iter().map(|power| *power == Power::On).collect();
+        self.dead.iter().for_each(|row| usable[usize::from(*row)] = false);
         let weight = |(usable, weight): (&bool, &u32)| if *usable { *weight } else { 0 };
         let shares: Vec<u32> = match &self.relieved {
             Some((same, slots)) if *same == usable => slots.clone(),
             _ => usable.iter().zip(&self.weights).map(weight).collect(),
         };
         self.relieved = self.relieved.take().filter(|(same, _)| *same == usable);
-        let busy: BTreeSet<usize> = self.moving.values().flatten().map(|(slot, _)| *slot).collect();
+        let mut busy = vec![false; self.table.len()];
+        self.moving.values().flatten().for_each(|(slot, _)| busy[*slot] = true);
         let mut at_once = Vec::new();
         let mut drains: BTreeMap<u16, Vec<(usize, u16)>> = BTreeMap::new();
         for (slot, to) in self.table.moves_to(&shares) {
-            if busy.contains(&slot) {
+            if busy[slot] {
                 continue;
             }
             match (self.table.owner(slot), to) {
@@ -225,9 +240,9 @@ impl Balancer {
                 moves.push(Move::Drain { from, slots: held });
             }
         }
-        let owners = (0..self.table.len()).filter_map(|slot| self.table.owner(slot));
-        let owners: BTreeSet<u16> = owners.collect();
-        self.leaving = owners.into_iter().filter(|row| self.power(*row) != Power::On).collect();
+        let held = self.table.shares();
+        let leaving = |row: &usize| held[*row] > 0 && powers[*row] != Power::On;
+        self.leaving = (0..held.len()).filter(leaving).map(|row| row as u16).collect();
         moves
     }
 }

@@ -16,6 +16,13 @@ const WAKE_GRACE: Duration = Duration::from_secs(5);
 /// A balancer that has said nothing new for so long is not believed any more.
 const STALE: Duration = Duration::from_secs(3);
 
+/// What changes with every word of a balancer, without the names in it, which would be held by every member once more.
+type Word = (u64, u64, f64, Option<u64>, usize);
+
+fn word(said: &Acknowledgement) -> Word {
+    (said.version, said.beat, said.load_pps, said.milliwatts, said.dead.len())
+}
+
 /// Back-ends as the policy knows them, by name.
 pub type Servers = BTreeMap<String, Server>;
 
@@ -37,8 +44,8 @@ pub struct Leader {
     decided: Time,
     /// Since when, on this clock, a back-end has been waking in which version.
     waking: BTreeMap<String, (u64, Time)>,
-    /// What balancers said last, and when that was new.
-    said: BTreeMap<String, (Acknowledgement, Time)>,
+    /// By balancer: by what its last word is known, and when that was new.
+    said: BTreeMap<String, (Word, Time)>,
 }
 
 impl Leader {
@@ -95,7 +102,7 @@ impl Leader {
     ) -> Option<Write> {
         let LeaderInputs { servers, policy } = inputs;
         let is_leader = self.is_leader(now, seen);
-        let living = self.living(now, seen);
+        self.hear(now, seen);
         if is_leader && !self.leads {
             // A new leader goes on with what is on.
             let on = |name: &String| matches!(seen.power(name), Power::On | Power::Waking);
@@ -106,6 +113,7 @@ impl Leader {
         let due = now < self.decided || policy.next_at().is_none_or(|due| due <= now);
         if is_leader && due {
             let stuck = self.stuck(now, seen, servers);
+            let living = self.living(now, seen);
             let on = policy.decide(now, &observed(seen, &living, servers, &stuck));
             self.wanted = servers.keys().cloned().zip(on).collect();
             self.decided = now;
@@ -130,19 +138,26 @@ impl Leader {
         self.waking.iter().filter_map(late).collect()
     }
 
-    /// What balancers say that live; all, when none seems to.
-    fn living(&mut self, now: Time, seen: &Snapshot) -> BTreeMap<String, Acknowledgement> {
+    /// Remembers when each balancer said something new.
+    fn hear(&mut self, now: Time, seen: &Snapshot) {
         self.said.retain(|name, _| seen.balancers.contains_key(name));
         for (name, said) in &seen.balancers {
+            let word = word(said);
             match self.said.get_mut(name) {
-                Some((before, _)) if before == said => {}
-                _ => _ = self.said.insert(name.clone(), (said.clone(), now)),
+                Some((before, _)) if *before == word => {}
+                Some(known) => *known = (word, now),
+                None => _ = self.said.insert(name.clone(), (word, now)),
             }
         }
-        let fresh = self.said.iter().filter(|(_, (_, at))| now.since(*at) < STALE);
-        let fresh: BTreeMap<_, _> =
-            fresh.map(|(name, (said, _))| (name.clone(), said.clone())).collect();
-        if fresh.is_empty() { seen.balancers.clone() } else { fresh }
+    }
+
+    /// What balancers say that live; all, when none seems to.
+    fn living<'a>(&self, now: Time, seen: &'a Snapshot) -> Vec<&'a Acknowledgement> {
+        let lives =
+            |name: &String| self.said.get(name).is_some_and(|(_, at)| now.since(*at) < STALE);
+        let fresh = seen.balancers.iter().filter(|(name, _)| lives(name));
+        let fresh: Vec<_> = fresh.map(|(_, said)| said).collect();
+        if fresh.is_empty() { seen.balancers.values().collect() } else { fresh }
     }
 }
 
@@ -151,13 +166,12 @@ impl Leader {
 /// `balancers` are those that live.
 fn observed(
     seen: &Snapshot,
-    balancers: &BTreeMap<String, Acknowledgement>,
+    balancers: &[&Acknowledgement],
     servers: &Servers,
     stuck: &BTreeSet<String>,
 ) -> ClusterSeen {
-    let dead = |name: &str| {
-        !balancers.is_empty() && balancers.values().all(|said| said.dead.contains(name))
-    };
+    let dead =
+        |name: &str| !balancers.is_empty() && balancers.iter().all(|said| said.dead.contains(name));
     let state = |name: &String| match seen.power(name) {
         _ if seen.held.contains(name) => ServerState::Failed,
         Power::Off => ServerState::Off,
@@ -168,7 +182,7 @@ fn observed(
         Power::On => ServerState::On,
     };
     ClusterSeen {
-        load: balancers.values().map(|said| said.load_pps).sum(),
+        load: balancers.iter().map(|said| said.load_pps).sum(),
         servers: servers.keys().map(state).collect(),
     }
 }
@@ -245,6 +259,7 @@ mod tests {
         for second in 0..8 {
             seen.balancers = [("b0".into(), said(0)), ("b1".into(), said(second))].into();
             let now = at(second * 10);
+            leader.hear(now, &seen);
             let (stuck, living) = (leader.stuck(now, &seen, &servers), leader.living(now, &seen));
             let observed = observed(&seen, &living, &servers, &stuck);
             assert_eq!(observed.load, if second < 3 { 14.0 } else { 7.0 });

@@ -1,6 +1,7 @@
 //! What every back-end is to do, as the leader writes it into the store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +59,8 @@ pub struct Acknowledgement {
     /// draining in. 0: it has read no plan.
     pub version: u64,
     /// Back-ends that do not forward, as far as it can see.
-    pub dead: BTreeSet<String>,
+    #[serde(with = "shared")]
+    pub dead: Arc<BTreeSet<String>>,
     /// Packets a second that came to it.
     pub load_pps: f64,
     /// Counts while it lives, so that what a dead one said last is known to be old.
@@ -67,6 +69,27 @@ pub struct Acknowledgement {
     /// What its machine draws as measured, mW; none without a meter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub milliwatts: Option<u64>,
+}
+
+/// Names that whoever has heard them holds together, as what they are in the store: many members hear of many back-ends.
+mod shared {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        names: &Arc<BTreeSet<String>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        names.as_ref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(
+        from: D,
+    ) -> Result<Arc<BTreeSet<String>>, D::Error> {
+        BTreeSet::deserialize(from).map(Arc::new)
+    }
 }
 
 /// What a back-end's keeper says of it.

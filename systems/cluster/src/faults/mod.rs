@@ -95,6 +95,23 @@ mod tests {
         assert!(sum.faults > 15 && sum.leaders > 3 && sum.sleeps > 50, "{sum:?}");
     }
 
+    /// A thousand members, sixteen balancers: half a minute of processor time for each of EBB_LARGE schedules, from EBB_SEED on.
+    #[test]
+    fn invariants_hold_for_a_thousand_members() {
+        let Some(count) = number("EBB_LARGE") else { return };
+        let size = Size { members: 1000, balancers: 16 };
+        let first = number("EBB_SEED").unwrap_or(1);
+        let mut sum = Outcome::default();
+        for seed in first..first + count {
+            let mix = Mix { clock_steps: seed % 2 == 0 };
+            let outcome = schedule_of(size, seed, mix);
+            let one = outcome.unwrap_or_else(|broken| panic!("EBB_SEED={seed}, {mix:?}: {broken}"));
+            println!("{seed}: {one:?}");
+            sum.add(&one);
+        }
+        assert!(sum.faults > 10 * count && sum.leaders >= count && sum.sleeps > 0, "{sum:?}");
+    }
+
     /// One cluster for an hour with jumping clocks and one without; `EBB_HOURS=N` for so many.
     #[test]
     fn invariants_hold_for_hours() {

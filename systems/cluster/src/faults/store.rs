@@ -1,6 +1,7 @@
 //! The store as members see it: changes are made whole and in one order; leases end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_cluster::{Snapshot, Write};
@@ -23,14 +24,15 @@ pub(super) enum Answer {
     /// The lease goes on; whether it is the same as before.
     Renewed(Time, bool),
     /// Everything.
-    Seen(Box<Snapshot>),
+    Seen(Arc<Snapshot>),
     /// This was changed, if its conditions held: whether they did.
     Changed(Write, bool),
 }
 
 #[derive(Default)]
 pub(super) struct Store {
-    pub(super) kept: Snapshot,
+    /// Whoever looked holds it as it was.
+    pub(super) kept: Arc<Snapshot>,
     leases: BTreeMap<usize, Time>,
     leader: Option<usize>,
     pub(super) terms: u64,
@@ -46,7 +48,7 @@ impl Store {
                 let same = self.leases.insert(from, now + lease).is_some();
                 Answer::Renewed(*asked, same)
             }
-            Ask::Look => Answer::Seen(Box::new(self.kept.clone())),
+            Ask::Look => Answer::Seen(self.kept.clone()),
             Ask::Change(write) => {
                 let made = self.write(from, write);
                 Answer::Changed(write.clone(), made)
@@ -58,7 +60,8 @@ impl Store {
     pub(super) fn expire(&mut self, now: Time) {
         self.leases.retain(|_, until| *until > now);
         if self.leader.is_some_and(|leader| !self.leases.contains_key(&leader)) {
-            (self.leader, self.kept.leader) = (None, None);
+            self.leader = None;
+            self.change().leader = None;
         }
     }
 
@@ -71,21 +74,26 @@ impl Store {
 
     /// Somebody who is no member overwrites the plan, if there is one; members see that, and what it was.
     pub(super) fn spoil_plan(&mut self) -> bool {
-        let Some((_, writes)) = &mut self.kept.plan else { return false };
+        let kept = self.change();
+        let Some((_, writes)) = &mut kept.plan else { return false };
         *writes += 1;
-        self.kept.plan_spoilt = true;
+        kept.plan_spoilt = true;
         true
     }
 
     /// Somebody who is no member overwrites the leader's name, if there is one, which no lease keeps from then on.
     pub(super) fn spoil_leader(&mut self) -> bool {
         self.leader = None;
-        self.kept.leader.take().is_some()
+        self.change().leader.take().is_some()
     }
 
     /// Somebody who is no member overwrites what a back-end's keeper says.
     pub(super) fn spoil_report(&mut self, member: &str) {
-        self.kept.members.remove(member);
+        self.change().members.remove(member);
+    }
+
+    fn change(&mut self) -> &mut Snapshot {
+        Arc::make_mut(&mut self.kept)
     }
 
     /// Whether the conditions held.
@@ -99,7 +107,7 @@ impl Store {
                 }
                 self.terms += 1;
                 self.leader = Some(from);
-                self.kept.leader = Some((owner.clone(), self.terms));
+                self.change().leader = Some((owner.clone(), self.terms));
             }
             Write::ClusterPlan { plan, term, after } => {
                 let writes = self.kept.plan.as_ref().map_or(0, |(_, writes)| *writes);
@@ -109,18 +117,19 @@ impl Store {
                 }
                 let version = self.kept.plan.as_ref().map_or(0, |(plan, _)| plan.version);
                 assert_eq!(plan.version, version + 1, "plans form one sequence");
-                self.kept.plan = Some((plan.clone(), writes + 1));
-                self.kept.plan_spoilt = false;
+                let kept = self.change();
+                kept.plan = Some((plan.clone(), writes + 1));
+                kept.plan_spoilt = false;
             }
             Write::Acknowledge { balancer, acknowledgement } => {
-                self.kept.balancers.insert(balancer.clone(), acknowledgement.clone());
+                self.change().balancers.insert(balancer.clone(), acknowledgement.clone());
             }
             Write::Report { member, report } => {
-                self.kept.members.insert(member.clone(), *report);
+                self.change().members.insert(member.clone(), *report);
             }
-            Write::Hold { member, hold: true } => _ = self.kept.held.insert(member.clone()),
-            Write::Hold { member, hold: false } => _ = self.kept.held.remove(member),
-            Write::Leave { balancer } => _ = self.kept.balancers.remove(balancer),
+            Write::Hold { member, hold: true } => _ = self.change().held.insert(member.clone()),
+            Write::Hold { member, hold: false } => _ = self.change().held.remove(member),
+            Write::Leave { balancer } => _ = self.change().balancers.remove(balancer),
         }
         true
     }

@@ -2,6 +2,8 @@
 
 mod promises;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_cluster::{
@@ -55,6 +57,8 @@ impl Outcome {
 /// Slots of the table for each back-end.
 const SLOTS: usize = 16;
 const TICK: Duration = Duration::from_millis(100);
+/// More members than these are many.
+const MANY: usize = 100;
 /// What a back-end carries, in packets a second.
 const CAPACITY: u64 = 1000;
 /// Faults come for so long.
@@ -92,7 +96,7 @@ struct Member {
     leader: Leader,
     inputs: LeaderInputs,
     /// What it saw last.
-    seen: Snapshot,
+    seen: Arc<Snapshot>,
 }
 
 impl Member {
@@ -107,14 +111,15 @@ impl Member {
             every_s: 0.3,
             ..ClusterSettings::default()
         };
-        let policy =
-            named("differential", &vec![server; members], settings).expect("a known policy");
+        // `differential` takes one off at a time, of hundreds for minutes.
+        let name = if members > MANY { "optimum" } else { "differential" };
+        let policy = named(name, &vec![server; members], settings).expect("a known policy");
         let servers = (0..members).map(|index| (member_name(index), server)).collect();
         Member {
             agent: Agent::new(member_name(index)),
             leader: Leader::new(member_name(index), LEASE),
             inputs: LeaderInputs { servers, policy },
-            seen: Snapshot::default(),
+            seen: Arc::default(),
         }
     }
 }
@@ -123,15 +128,15 @@ impl Member {
 struct Front {
     logic: Balancer,
     carrier: Carrier,
-    /// That have come to it.
-    packets: u64,
+    /// That have come to it, in tenths.
+    tenths: u64,
 }
 
 impl Front {
     fn new(index: usize, members: usize, now: Time) -> Front {
         let weights = (0..members).map(|index| (member_name(index), 1)).collect();
         let carrier = Carrier::new(format!("b{index}"), now);
-        Front { logic: Balancer::sized(&weights, SLOTS * members), carrier, packets: 0 }
+        Front { logic: Balancer::sized(&weights, SLOTS * members), carrier, tenths: 0 }
     }
 }
 
@@ -184,7 +189,24 @@ struct World {
     bodies: Vec<Body>,
     /// How many back-ends the load asks for.
     wanted: usize,
+    /// What the event did that the invariants depend on.
+    changed: Vec<Changed>,
+    /// Members that were the leader when they last heard something.
+    leading: BTreeSet<usize>,
+    /// Events so far.
+    events: u64,
     outcome: Outcome,
+}
+
+/// What an event did that an invariant depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changed {
+    /// A balancer's table.
+    Table(usize),
+    /// A back-end went off as planned.
+    Asleep(usize),
+    /// A member heard something.
+    Heard(usize),
 }
 
 /// Plays the schedule of a seed.
@@ -262,6 +284,9 @@ impl World {
             balancers: Vec::new(),
             bodies: vec![Body::Asleep; members],
             wanted: 2,
+            changed: Vec::new(),
+            leading: BTreeSet::new(),
+            events: 0,
             outcome: Outcome::default(),
         };
         let fronts =
@@ -337,7 +362,7 @@ impl World {
             }
             Event::Fault => self.fault(now),
         }
-        self.hold(now)
+        self.hold()
     }
 
     fn tick(&mut self, node: usize, life: u64) {
@@ -358,9 +383,9 @@ impl World {
                 self.nodes[self.size.members..].iter().filter(|node| node.alive).count() as u64;
             let front = &mut self.balancers[balancer];
             // In a tenth of a second.
-            front.packets += offered(self.wanted as u64) / 10 / sharing;
+            front.tenths += offered(self.wanted as u64) / sharing;
             let says = front.logic.acknowledgement();
-            let write = front.carrier.says(now, says, front.packets);
+            let write = front.carrier.says(now, says, front.tenths / 10);
             let registered = front.carrier.is_registered();
             if let Some(write) = write {
                 self.send(node, Ask::Change(write));
@@ -428,11 +453,14 @@ impl World {
     }
 
     fn answered(&mut self, to: usize, answer: Answer) -> Result<(), String> {
+        if to < self.size.members {
+            self.changed.push(Changed::Heard(to));
+        }
         match answer {
             Answer::Renewed(asked, same) => {
                 self.members[to].leader.renewed(asked, same);
             }
-            Answer::Seen(seen) if to < self.size.members => self.member_sees(to, *seen),
+            Answer::Seen(seen) if to < self.size.members => self.member_sees(to, seen),
             Answer::Seen(seen) => {
                 let balancer = to - self.size.members;
                 if let Some(plan) = self.balancers[balancer].carrier.follows(&seen) {
@@ -447,7 +475,7 @@ impl World {
         Ok(())
     }
 
-    fn member_sees(&mut self, index: usize, seen: Snapshot) {
+    fn member_sees(&mut self, index: usize, seen: Arc<Snapshot>) {
         let life = self.nodes[index].life;
         let now = self.clock(index);
         if let Some(order) = self.members[index].agent.follow(now, &seen) {
@@ -479,6 +507,7 @@ impl World {
             Order::Sleep => {
                 self.outcome.sleeps += 1;
                 self.bodies[member] = Body::Asleep;
+                self.changed.push(Changed::Asleep(member));
             }
         }
         self.members[member].agent.done(order);
@@ -486,12 +515,12 @@ impl World {
 
     fn follow(&mut self, balancer: usize, plan: &ebb_cluster::ClusterPlan) -> Result<(), String> {
         let logic = &mut self.balancers[balancer].logic;
-        let before: Vec<usize> =
-            (0..self.size.members).map(|row| logic.table().share(row as u16)).collect();
+        let before = logic.table().shares();
         let dead = logic.acknowledgement().dead;
         let moves = logic.follow(plan);
+        let after = logic.table().shares();
         for (row, before) in before.into_iter().enumerate() {
-            if logic.table().share(row as u16) < before && !dead.contains(&member_name(row)) {
+            if after[row] < before && !dead.contains(&member_name(row)) {
                 return Err(format!("b{balancer} took flows from live r{row} without a drain"));
             }
         }
@@ -500,6 +529,9 @@ impl World {
     }
 
     fn carry_out(&mut self, balancer: usize, moves: &[Move]) {
+        if !moves.is_empty() {
+            self.changed.push(Changed::Table(balancer));
+        }
         let life = self.nodes[self.size.members + balancer].life;
         for step in moves {
             if let Move::Drain { from, .. } = step {
@@ -525,7 +557,21 @@ impl World {
         }
         self.outcome.faults += 1;
         let node = self.rng.random_range(0..self.nodes.len());
-        match self.rng.random_range(0..20) {
+        let kind = self.rng.random_range(0..20);
+        self.befall(now, kind, node);
+        // One of a node befalls as many of a large cluster at once as would be one of fifty.
+        if matches!(kind, 0..5 | 8..11 | 13 | 14 | 17..) {
+            for _ in 1..self.size.members / 50 {
+                let node = self.rng.random_range(0..self.nodes.len());
+                self.befall(now, kind, node);
+            }
+        }
+        let at = self.after_ms(50, 1200);
+        self.calendar.schedule(at, Event::Fault);
+    }
+
+    fn befall(&mut self, now: Time, kind: u32, node: usize) {
+        match kind {
             0..3 => self.crash(node),
             3..5 => self.nodes[node].cut = !self.nodes[node].cut,
             5 => self.nodes.iter_mut().for_each(|node| (node.cut, node.deaf) = (false, false)),
@@ -550,8 +596,6 @@ impl World {
             17 => self.store.spoil_report(&member_name(node % self.size.members)),
             _ => self.revive(node),
         }
-        let at = self.after_ms(50, 1200);
-        self.calendar.schedule(at, Event::Fault);
     }
 
     fn crash(&mut self, node: usize) {
