@@ -30,6 +30,8 @@ Examples:
   ebb tor check --example >tor.toml
   ebb tor check -c tor.toml")]
     Check(Check),
+    /// Show the state of a running switch, as JSON
+    Show(Target),
     /// Watch a running switch
     #[command(after_help = "\
 Examples:
@@ -119,6 +121,10 @@ impl Tor {
                 config::TorConfig::load(path)?.keys()?;
                 Ok(())
             }),
+            Tor::Show(target) => {
+                println!("{:#}", client(&target.socket)?.status::<Value>()?);
+                Ok(ExitCode::SUCCESS)
+            }
             Tor::Top(top) => top.run(),
             Tor::Reload(target) => {
                 let answer = client(&target.socket)?.request(&json!({ "reload": {} }))?;

@@ -61,6 +61,11 @@ impl OtherClock {
         OtherClock { id: ClockId::from_raw(libc::CLOCK_TAI), _device: None }
     }
 
+    /// The system's clock of the day (`CLOCK_REALTIME`), by which the kernel stamps frames.
+    pub fn of_day() -> OtherClock {
+        OtherClock { id: ClockId::CLOCK_REALTIME, _device: None }
+    }
+
     /// A network card's clock, such as `/dev/ptp0` (`Documentation/driver-api/ptp.rst`).
     ///
     /// # Errors

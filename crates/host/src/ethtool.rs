@@ -16,6 +16,10 @@ const GRINGPARAM: u32 = 0x10;
 /// `ETHTOOL_GFLAGS` and `ETHTOOL_SFLAGS`: some offloads as bits of one word.
 const GFLAGS: u32 = 0x25;
 const SFLAGS: u32 = 0x26;
+/// `ETHTOOL_GET_TS_INFO`.
+const GET_TS_INFO: u32 = 0x41;
+/// `SOF_TIMESTAMPING_RX_HARDWARE` and `SOF_TIMESTAMPING_RAW_HARDWARE`.
+const STAMPS_OF_CARD: u32 = 1 << 2 | 1 << 6;
 /// `ETH_FLAG_RXVLAN` and `ETH_FLAG_LRO`.
 const FLAG_RXVLAN: u32 = 1 << 8;
 const FLAG_LRO: u32 = 1 << 15;
@@ -128,6 +132,19 @@ impl Interface {
             libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
         };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The number of the clock (`/dev/ptpN`) by which the card stamps frames that it receives; none where it does not.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn stamping_clock(&self) -> io::Result<Option<u32>> {
+        // `struct ethtool_ts_info`: command, what it stamps, the clock, and which frames.
+        let mut words = [0; 11];
+        words[0] = GET_TS_INFO;
+        self.ask(&mut words)?;
+        let stamps = words[1] & STAMPS_OF_CARD == STAMPS_OF_CARD;
+        Ok(u32::try_from(words[2].cast_signed()).ok().filter(|_| stamps))
     }
 
     /// What drives it.

@@ -17,5 +17,5 @@ mod port;
 mod samples;
 
 pub use fence::Fence;
-pub use packet_socket::PacketSocket;
+pub use packet_socket::{Arrived, PacketSocket};
 pub use port::{Port, PortCounters, RedirectTable};

@@ -7,6 +7,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// Frames per system call.
 const BATCH: usize = 64;
@@ -22,6 +23,18 @@ const TAG: u32 = (-0x1000_i32 + 44).cast_unsigned();
 /// Of a tag, the bits that name the VLAN.
 const VLAN: u32 = 0xfff;
 
+/// When a frame came, by those that were asked to note it down ([`PacketSocket::stamp`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// The kernel, when the driver handed the frame over: since 1970, as the system has it (`CLOCK_REALTIME`).
+    pub kernel: Option<Duration>,
+    /// The card, by its own clock, ns.
+    pub card_ns: Option<u64>,
+}
+
+/// Room for a message with three times (`struct scm_timestamping`), aligned as its header is.
+type Control = [u64; 16];
+
 /// Raw frames to and from one interface.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -31,6 +44,8 @@ pub struct PacketSocket {
     buffers: Vec<[u8; BUFFER_LEN]>,
     staged: Vec<usize>,
     refused: u64,
+    /// What the kernel says beside each frame; empty unless it was asked.
+    controls: Vec<Control>,
 }
 
 impl PacketSocket {
@@ -73,7 +88,21 @@ impl PacketSocket {
             buffers: vec![[0; BUFFER_LEN]; BATCH],
             staged: Vec::with_capacity(BATCH),
             refused: 0,
+            controls: Vec::new(),
         })
+    }
+
+    /// Has frames from a moment later on come with the time of their arrival: the kernel's, and the card's where somebody has switched its
+    /// stamps on (`hwstamp_ctl`, a daemon of PTP; this changes nothing on the card).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn stamp(&mut self) -> io::Result<()> {
+        let kernel = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        let card = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        set(self.fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &(kernel | card))?;
+        self.controls = vec![[0; 16]; BATCH];
+        Ok(())
     }
 
     /// A socket of the interface that has the name now, where that is another one than this socket's: it was
@@ -83,7 +112,13 @@ impl PacketSocket {
     /// As [`PacketSocket::open`].
     pub fn renewed(&self) -> io::Result<Option<PacketSocket>> {
         match index_of(&self.name) {
-            Ok(index) if index != self.index => PacketSocket::open(&self.name).map(Some),
+            Ok(index) if index != self.index => {
+                let mut socket = PacketSocket::open(&self.name)?;
+                if !self.controls.is_empty() {
+                    socket.stamp()?;
+                }
+                Ok(Some(socket))
+            }
             _ => Ok(None),
         }
     }
@@ -182,6 +217,17 @@ impl PacketSocket {
     /// # Panics
     /// When frames are staged.
     pub fn receive(&mut self, mut see: impl FnMut(&[u8])) -> io::Result<usize> {
+        self.receive_stamped(|frame, _| see(frame))
+    }
+
+    /// The same, with when each frame came, as far as that was noted down.
+    ///
+    /// # Errors
+    /// When the interface is gone or down.
+    ///
+    /// # Panics
+    /// When frames are staged.
+    pub fn receive_stamped(&mut self, mut see: impl FnMut(&[u8], Arrived)) -> io::Result<usize> {
         assert!(self.staged.is_empty(), "flush before receiving");
         let mut vectors = [const { empty_vector() }; BATCH];
         let mut messages = [const { empty_message() }; BATCH];
@@ -191,10 +237,14 @@ impl PacketSocket {
             messages[index].msg_hdr.msg_iov = &raw mut vectors[index];
             messages[index].msg_hdr.msg_iovlen = 1;
         }
+        for (control, message) in self.controls.iter_mut().zip(&mut messages) {
+            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        }
         let flags = libc::MSG_DONTWAIT;
         let no_timeout = std::ptr::null_mut();
-        // SAFETY: each message points at one vector, each vector at a whole buffer of
-        // `self.buffers`; all outlive the call.
+        // SAFETY: each message points at one vector, each vector at a whole buffer of `self.buffers`, and at one of
+        // `self.controls` or none; all outlive the call.
         let result = check(unsafe {
             libc::recvmmsg(self.fd(), messages.as_mut_ptr(), BATCH as u32, flags as _, no_timeout)
         });
@@ -205,10 +255,40 @@ impl PacketSocket {
             Err(error) => return Err(error),
         };
         for (message, buffer) in messages[..count].iter().zip(&self.buffers) {
-            see(&buffer[..(message.msg_len as usize).min(BUFFER_LEN)]);
+            let arrived = arrived(&message.msg_hdr);
+            see(&buffer[..(message.msg_len as usize).min(BUFFER_LEN)], arrived);
         }
         Ok(count)
     }
+}
+
+/// The times beside a frame, of a message that the kernel has filled in.
+fn arrived(message: &libc::msghdr) -> Arrived {
+    let mut arrived = Arrived::default();
+    // SAFETY: `msg_control` is null, or points at a `Control` that outlives this, of which the kernel has written the first
+    // `msg_controllen` bytes; these two bound where a header is found.
+    let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: a header that was found lies within the control data, which is aligned for it.
+    while let Some(header) = unsafe { at.as_ref() } {
+        let stamps = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        let len = header.cmsg_len as usize;
+        // SAFETY: only computes a length.
+        let whole = unsafe { libc::CMSG_LEN(size_of::<[libc::timespec; 3]>() as u32) } as usize;
+        if (header.cmsg_level, header.cmsg_type) == stamps && len >= whole {
+            // SAFETY: the header says that three times follow it (`struct scm_timestamping`), wherever they are aligned.
+            let times: [libc::timespec; 3] =
+                unsafe { libc::CMSG_DATA(at).cast::<[libc::timespec; 3]>().read_unaligned() };
+            let time = |time: libc::timespec| {
+                let span = Duration::new(u64::try_from(time.tv_sec).ok()?, time.tv_nsec as u32);
+                (!span.is_zero()).then_some(span)
+            };
+            arrived.kernel = time(times[0]);
+            arrived.card_ns = time(times[2]).and_then(|span| u64::try_from(span.as_nanos()).ok());
+        }
+        // SAFETY: as for the first; `at` is a header of this message.
+        at = unsafe { libc::CMSG_NXTHDR(message, at) };
+    }
+    arrived
 }
 
 const fn empty_vector() -> libc::iovec {
@@ -285,12 +365,50 @@ mod tests {
         assert_eq!(socket.flush().expect("loopback is up"), 3);
         let mut seen = 0;
         for _ in 0..1000 {
-            socket.receive(|bytes| seen += usize::from(bytes == frame)).expect("loopback is up");
+            socket
+                .receive_stamped(|bytes, arrived| {
+                    seen += usize::from(bytes == frame);
+                    assert_eq!(arrived, Arrived::default(), "nobody was asked");
+                })
+                .expect("loopback is up");
             if seen >= 3 {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert_eq!(seen, 3);
+    }
+
+    /// Frames that lie in the socket for a while come with the time at which they were put there.
+    #[test]
+    fn frames_say_when_they_came() {
+        let Ok(mut socket) = PacketSocket::open("lo") else { return };
+        socket.stamp().expect("every kernel has them");
+        let frame = [[0; 12].as_slice(), &[0x88, 0xb5], b"ebb packet stamps test"].concat();
+        let since_1970 = || std::time::UNIX_EPOCH.elapsed().expect("a clock of the day");
+        let lies = Duration::from_millis(20);
+        // The kernel begins to note times down a moment after it was asked.
+        for _ in 0..100 {
+            let before = since_1970();
+            socket.stage(|buffer| {
+                buffer[..frame.len()].copy_from_slice(&frame);
+                frame.len()
+            });
+            socket.flush().expect("loopback is up");
+            std::thread::sleep(lies);
+            let mut came = None;
+            let see = |bytes: &[u8], arrived: Arrived| {
+                came = came.or((bytes == frame).then_some(arrived));
+            };
+            socket.receive_stamped(see).expect("loopback is up");
+            let now = since_1970();
+            let Arrived { kernel, card_ns } = came.expect("it is there");
+            assert_eq!(card_ns, None, "there is no card");
+            if let Some(at) = kernel {
+                assert!(at >= before && at + lies <= now, "{before:?} {at:?} {now:?}");
+                return;
+            }
+        }
+        panic!("no frame was stamped");
     }
 }

@@ -176,14 +176,16 @@ impl Emulator {
             pool = pool.with_long(config.port.len() as u32 * LONG_PER_PORT);
         }
         let name = &config.ocs.control;
-        let control = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
+        let mut control = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
+        let mut timebase = Timebase::open("ocs.ptp", config.ocs.ptp.as_deref())?;
+        timebase.stamp(&mut control, name);
         let now = now_ns();
         Ok(Emulator {
             mode: config.ocs.mode,
             rate_bps: (config.ocs.link_mbps * 1e6) as u64,
             packet_bps: (config.ocs.packet_mbps * 1e6) as u64,
             plan: Plan::new(config.ocs.clock, (config.ocs.rotation_ms * 1e6) as u64),
-            timebase: Timebase::open("ocs.ptp", config.ocs.ptp.as_deref())?,
+            timebase,
             fibres,
             at,
             control,

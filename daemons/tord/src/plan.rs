@@ -165,6 +165,11 @@ impl Plan {
 
     /// Takes note of a frame that came at `now_ns`; only those of a controller matter.
     pub fn hear(&mut self, now_ns: u64, heard: &Heard) {
+        self.hear_late(now_ns, now_ns, heard);
+    }
+
+    /// The same at `now_ns` for a frame that came at `came_ns`, of which other clocks' times are reckoned from.
+    pub fn hear_late(&mut self, now_ns: u64, came_ns: u64, heard: &Heard) {
         let Frame::Sync { sent_ns, racks, days, circuits: Circuits::Up | Circuits::Down, .. } =
             &heard.frame
         else {
@@ -178,7 +183,7 @@ impl Plan {
         }
         self.counters.accepted += 1;
         self.racks = *racks;
-        let offset = self.believed.offset(now_ns, *sent_ns);
+        let offset = self.believed.offset(came_ns, *sent_ns);
         let days = days.iter().map(|announced| {
             let begin_ns = announced.begin_ns.saturating_add_signed(offset);
             let end_ns = begin_ns + u64::from(announced.duration_ns);

@@ -57,6 +57,22 @@ pub struct ClockStatus {
     pub failed: u64,
     /// How often it was set by more than a millisecond.
     pub stepped: u64,
+    /// By whom it is known when frames came.
+    #[serde(default)]
+    pub arrivals: Arrivals,
+}
+
+/// When sync frames came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Arrivals {
+    /// Frames stamped by the card, whose clock is that of the frames.
+    pub by_card: u64,
+    /// Frames stamped by the kernel when the driver handed them over.
+    pub by_kernel: u64,
+    /// Frames of which it is only known when they were read.
+    pub unknown: u64,
+    /// How long stamped ones had lain there when they were read.
+    pub lain: Times,
 }
 
 /// What a switch draws.

@@ -3,12 +3,17 @@
 //!
 //! Switches and controller go on by their own clock. What a frame says is translated when it is heard, and before it
 //! is sent, by how far the shared clock is ahead, which is looked at for each frame.
+//!
+//! When a frame came is what its card says, where that is the clock of the frames, else what the kernel noted down when the driver handed
+//! it over; a thread that wakes late changes nothing about it.
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
 use ebb_host::clock::{OtherClock, Paired};
+use ebb_host::ethtool::Interface;
+use ebb_ports::{Arrived, PacketSocket};
 use ebb_scenario::Invalid;
 
 use crate::status::ClockStatus;
@@ -20,6 +25,9 @@ const TAI: &str = "tai";
 const LOOKS: usize = 3;
 /// Frames over which the surest look counts. Clocks drift by 50 ns a ms at most (50 ppm, IEEE 802.3's 100 for two).
 const KEPT: usize = 8;
+
+/// A frame does not lie in a socket for longer: a stamp that says so was made by a clock that was set since, ns.
+const LAIN_MAX_NS: u64 = 1_000_000_000;
 
 /// A clock that can be read between two looks at our own.
 pub(crate) trait Reads {
@@ -36,6 +44,10 @@ impl Reads for OtherClock {
 /// How far the shared clock is ahead of ours.
 pub(crate) struct Timebase {
     clock: Option<Box<dyn Reads>>,
+    /// The clock of the day, by which the kernel stamps.
+    day: Box<dyn Reads>,
+    /// Whether the clock is the one by which the control network's card stamps.
+    cards: bool,
     /// Of recent looks: how far ahead, and within what, ns.
     recent: VecDeque<(i64, u64)>,
     status: ClockStatus,
@@ -73,7 +85,49 @@ impl Timebase {
 
     fn of(clock: Option<Box<dyn Reads>>, name: &str) -> Timebase {
         let status = ClockStatus { name: name.to_owned(), ..ClockStatus::default() };
-        Timebase { clock, recent: VecDeque::new(), status }
+        let day = Box::new(OtherClock::of_day());
+        Timebase { clock, day, cards: false, recent: VecDeque::new(), status }
+    }
+
+    /// Has the frames of a socket on an interface come with stamps, as far as there are any.
+    pub(crate) fn stamp(&mut self, socket: &mut PacketSocket, interface: &str) {
+        // Without them it counts when frames are read.
+        _ = socket.stamp();
+        let clock = Interface::open(interface).and_then(|interface| interface.stamping_clock());
+        let known = clock.ok().flatten().map(|number| format!("/dev/ptp{number}"));
+        self.cards = known.as_deref() == Some(self.status.name.as_str());
+    }
+
+    /// When a frame came that is read now, by our clock.
+    pub(crate) fn came(&mut self, now_ns: u64, arrived: Arrived) -> u64 {
+        let by_card = arrived.card_ns.filter(|_| self.cards);
+        let ours = |ns: u64, ahead: i64| ns.saturating_add_signed(ahead.saturating_neg());
+        let came = match (by_card, arrived.kernel) {
+            (Some(card_ns), _) => Some(ours(card_ns, self.status.ahead_ns)),
+            (None, Some(at)) => {
+                self.day.read().ok().map(|Paired { before_ns, other_ns, after_ns }| {
+                    let middle = before_ns.midpoint(after_ns);
+                    ours(at.as_nanos() as u64, other_ns.wrapping_sub(middle) as i64)
+                })
+            }
+            (None, None) => None,
+        };
+        let arrivals = &mut self.status.arrivals;
+        // A stamp of after now is that of a clock known no better than that.
+        let sound = came.filter(|came| now_ns.saturating_sub(*came) < LAIN_MAX_NS);
+        match sound.map(|came| came.min(now_ns)) {
+            Some(came) => {
+                let count =
+                    if by_card.is_some() { &mut arrivals.by_card } else { &mut arrivals.by_kernel };
+                *count += 1;
+                arrivals.lain.add(now_ns - came);
+                came
+            }
+            None => {
+                arrivals.unknown += 1;
+                now_ns
+            }
+        }
     }
 
     /// What to show of it.
@@ -148,9 +202,11 @@ fn shift(frame: &mut Frame, by_ns: i64) {
 mod tests {
     use super::*;
     use crate::plan::{Clock, Phase, Plan};
+    use crate::status::Arrivals;
     use crate::sync::{Announced, Circuits, Heard, RACKS_MAX};
     use std::cell::RefCell;
     use std::rc::Rc;
+    use std::time::Duration;
 
     /// A card's clock: far ahead, read slowly now and then, gone when `None`.
     struct Card(Rc<RefCell<Option<i64>>>, u64);
@@ -212,6 +268,44 @@ mod tests {
         *shown.borrow_mut() = Some(TAI_NS + 5_000_000_000);
         rack.heard(&mut frame(now_ns));
         assert_eq!((rack.status().stepped, rack.recent.len()), (1, 1));
+    }
+
+    /// The clock of the day: so far ahead of ours.
+    struct Day(u64);
+
+    impl Reads for Day {
+        fn read(&mut self) -> io::Result<Paired> {
+            let now = 50_000_000_000;
+            Ok(Paired { before_ns: now - 40, other_ns: now + self.0, after_ns: now + 40 })
+        }
+    }
+
+    /// A frame that lay in the socket for 300 us came when its stamp says: its card's where that is the frames' clock, else
+    /// the kernel's; without one, or with one of a clock that was set since, when it was read.
+    #[test]
+    fn frames_came_when_they_were_stamped() {
+        const DAY_NS: u64 = 1_770_000_000_000_000_000;
+        let now = 50_000_000_000;
+        let read = |cards: bool, arrived: Arrived| {
+            let mut timebase = Timebase::of(None, "/dev/ptp0");
+            (timebase.day, timebase.cards) = (Box::new(Day(DAY_NS)), cards);
+            timebase.status.ahead_ns = 7_000_000_000;
+            let came = timebase.came(now, arrived);
+            let Arrivals { by_card, by_kernel, unknown, lain } = timebase.status().arrivals;
+            (came, [by_card, by_kernel, unknown], lain.sum_ns)
+        };
+        let kernel = |lain: u64| Some(Duration::from_nanos(DAY_NS + now - lain));
+        let both =
+            Arrived { kernel: kernel(250_000), card_ns: Some(now + 7_000_000_000 - 300_000) };
+        assert_eq!(read(true, both), (now - 300_000, [1, 0, 0], 300_000));
+        assert_eq!(
+            read(false, both),
+            (now - 250_000, [0, 1, 0], 250_000),
+            "another clock than the frames'"
+        );
+        assert_eq!(read(true, Arrived::default()), (now, [0, 0, 1], 0));
+        let stepped = Arrived { kernel: kernel(3_600_000_000_000), card_ns: None };
+        assert_eq!(read(false, stepped), (now, [0, 0, 1], 0));
     }
 
     #[test]

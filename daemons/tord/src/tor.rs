@@ -182,7 +182,9 @@ impl Switch {
         let following =
             Follower::new(followed, (&umem, long), sender, (for_kernel, bell))?.start()?;
         let name = &config.tor.control;
-        let control = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
+        let mut control = PacketSocket::open(name).with_context(|| format!("interface {name}"))?;
+        let mut timebase = Timebase::open("tor.ptp", config.tor.ptp.as_deref())?;
+        timebase.stamp(&mut control, name);
         let mut fds = vec![control.fd()];
         racks.iter().for_each(|rack| rack.wait_fds(&mut fds));
         let rotation_ns = (config.tor.rotation_ms * 1e6) as u64;
@@ -192,7 +194,7 @@ impl Switch {
             long,
             realtime: config.tor.realtime,
             plan: Plan::new(config.tor.clock, rotation_ns),
-            timebase: Timebase::open("tor.ptp", config.tor.ptp.as_deref())?,
+            timebase,
             racks,
             control,
             sealer: Sealer::new(keys, since_1970_ns()),
@@ -534,13 +536,14 @@ pub(crate) fn hear(
     now: u64,
 ) {
     for _ in 0..4 {
-        let heard = control.receive(|bytes| {
+        let heard = control.receive_stamped(|bytes, arrived| {
             // Others speak there too.
             let ours = bytes.get(12..14).is_some_and(|kind| kind == ETHERTYPE.to_be_bytes());
             match sync::read(bytes, keys) {
                 Ok(mut heard) => {
                     timebase.heard(&mut heard.frame);
-                    plan.hear(now, &heard);
+                    let came = timebase.came(now_ns(), arrived);
+                    plan.hear_late(now, came.min(now), &heard);
                 }
                 Err(SyncError::Foreign) => {}
                 Err(SyncError::Seal) => plan.forged(),

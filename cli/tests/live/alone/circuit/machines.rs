@@ -56,6 +56,16 @@ fn machines_that_started_at_other_times_keep_their_days_by_one_clock() {
     let (tor, ocs) = (racks.status("tor"), racks.status("ocs"));
     assert_eq!(tor["clock"]["name"], "tai", "{tor}");
     assert_eq!(number(&tor["clock"]["failed"]), 0.0, "{tor}");
+    // A pair of virtual interfaces has no card: the kernel says when frames came, and nobody guesses.
+    for said in [&tor, &ocs] {
+        let arrivals = &said["clock"]["arrivals"];
+        assert!(number(&arrivals["by_kernel"]) > 100.0, "{said}");
+        assert!(number(&arrivals["by_card"]) + number(&arrivals["unknown"]) == 0.0, "{said}");
+        let [late, mean_us] = lain(arrivals);
+        println!(
+            "sync frames had lain for {mean_us:.1} us when they were read, {late:.0} for 100 us and longer"
+        );
+    }
     let ahead = number(&racks.status("control")["clock"]["ahead_ns"]);
     let apart_ns = number(&tor["clock"]["ahead_ns"]) - ahead;
     assert!((apart_ns * 1e-9 - 5000.0).abs() < 0.001, "{apart_ns} ns apart");
@@ -65,4 +75,11 @@ fn machines_that_started_at_other_times_keep_their_days_by_one_clock() {
         tor["clock"]["within_ns"]
     );
     assert!(passed > 100.0, "{ocs}");
+}
+
+/// Frames that had lain there for 100 us and longer, and how long all did on average, us.
+fn lain(arrivals: &serde_json::Value) -> [f64; 2] {
+    let counts = arrivals["lain"]["counts"].as_array().expect("classes");
+    let late = counts.iter().skip(10).map(number).sum();
+    [late, number(&arrivals["lain"]["sum_ns"]) / 1e3 / number(&arrivals["by_kernel"]).max(1.0)]
 }
