@@ -3,18 +3,19 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Without their ending.
-const SOURCES: [&str; 2] = ["steer", "announce"];
+/// Objects and their sources, without their endings, and what is defined in them.
+const OBJECTS: [(&str, &str, &[&str]); 3] =
+    [("steer", "steer", &[]), ("counted", "steer", &["-DCOUNTED"]), ("announce", "announce", &[])];
 
 fn main() {
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
-    SOURCES.into_iter().for_each(compile);
+    OBJECTS.into_iter().for_each(compile);
 }
 
-fn compile(source: &str) {
-    let object = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
-    let object = object.join(format!("{source}.o"));
+fn compile((object, source, defined): (&str, &str, &[&str])) {
+    let place = PathBuf::from(std::env::var_os("OUT_DIR").expect("OUT_DIR"));
+    let object = place.join(format!("{object}.o"));
     let source = format!("bpf/{source}.c");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     // What stands in the object of the source's place: the same wherever the tree lies.
@@ -23,6 +24,7 @@ fn compile(source: &str) {
     let status = Command::new(&clang)
         .args(["-target", "bpfel", "-O2", "-g", "-Wall", "-Werror", "-mcpu=v3"])
         .arg("-fno-stack-protector")
+        .args(defined)
         .arg(format!("-ffile-prefix-map={place}=/usr/src/ebb/crates/ports"))
         // Debian keeps <asm/types.h> in a folder per architecture.
         .arg(format!("-I/usr/include/{architecture}-linux-gnu"))

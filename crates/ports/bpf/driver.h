@@ -63,6 +63,7 @@ INLINE int forward_or_pass(struct xdp_md *ctx, struct cpu_state *cpu, int beside
 	rewrite(eth, &fib);
 	cpu->forwarded++;
 	cpu->forwarded_bytes += frame;
+	account(eth, end, four, entrance, fib.ifindex, 1, frame - sizeof(*eth));
 	return redirect_map(&driver_exits, fib.ifindex, XDP_DROP);
 }
 

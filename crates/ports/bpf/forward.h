@@ -82,6 +82,8 @@ INLINE __u32 length_of(__u32 gso_size, __u8 protocol, const void *transport, con
 	return header + ((__u32)(tcp->length >> 4) << 2) + gso_size;
 }
 
+#include "account.h"
+
 // Whether an ICMP packet is an error (RFC 1122 section 3.2.2), which the network stack sends the way of what it is
 // about where there are several.
 INLINE int is_error4(__u8 type)
@@ -334,7 +336,7 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 	struct bpf_fib_lookup fib = {};
 	struct crossing to;
 	int four, way, straight, how = 0, ruled = 0;
-	__u32 hash, length, exit, vlan = 0, reverse_path = policies.reverse_path;
+	__u32 hash, length, exit, packets, vlan = 0, reverse_path = policies.reverse_path;
 
 	if (tagged) {
 		__u64 key = skb->ifindex;
@@ -419,8 +421,11 @@ INLINE int forward_or_leave(struct __sk_buff *skb, struct cpu_state *cpu, int co
 	rewrite(eth, &fib);
 	if (told)
 		return 0;
-	cpu->forwarded += LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
+	packets = LIKELY(skb->gso_segs <= 1) ? 1 : skb->gso_segs;
+	cpu->forwarded += packets;
 	cpu->forwarded_bytes += skb->len;
+	account(eth, end, four, skb->ingress_ifindex, fib.ifindex, packets,
+		skb->len - sizeof(*eth) + (packets - 1) * header_of(skb->gso_size, eth, end, four));
 	// What is left to the stack for its length waits in the interface's queue: nothing of its flow may overtake it.
 	straight = exit == EXIT_PEER && !(four ? policies.longest4 : policies.longest6);
 	if (straight)
@@ -507,6 +512,21 @@ int decision_of(struct __sk_buff *skb)
 		return 0;
 	return rules_accept(eth, end, four, skb->mark, &to, skb->cb[0], skb->cb[1]);
 }
+
+#ifdef COUNTED
+// Counts a packet as it is, as one that goes between two interfaces, `cb`. For BPF_PROG_TEST_RUN only.
+SEC("classifier")
+int account_of(struct __sk_buff *skb)
+{
+	struct ethernet *eth = (void *)(long)skb->data;
+	const void *end = (void *)(long)skb->data_end;
+
+	if ((const void *)(eth + 1) > end)
+		return 0;
+	account(eth, end, eth->type == NET16(0x0800), skb->cb[0], skb->cb[1], 1, skb->len - sizeof(*eth));
+	return 1;
+}
+#endif
 
 // Whether workers would get it.
 SEC("classifier")

@@ -24,7 +24,8 @@ impl DecisionRun {
     /// # Errors
     /// When the kernel refuses, for lack of privileges or because it has no functions for connections.
     pub fn new(decision: &Arc<Decision>) -> Result<DecisionRun, AfXdpError> {
-        let (program, ..) = Program::load_for(Form::Rss, (1, 1), 1, (false, false, false), None)?;
+        let flags = (false, false, false);
+        let (program, ..) = Program::load_for(Form::Rss, (1, 1), 1, flags, (None, None))?;
         let failed = |error| AfXdpError::system("load a decision", error);
         let fd = connections::load(OBJECT, &program.maps, connections::DECISION).map_err(failed)?;
         let slot = decision::hold(decision).map_err(failed)?;

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use super::program::{OBJECT, Program, broken};
+use super::program::{Program, broken};
 use super::test_run::TestRun;
 use super::{Interface, PacketPath, connections};
 
@@ -100,7 +100,7 @@ impl Program {
             return self.classifier(plain).map_err(broken);
         }
         if self.explains[usize::from(tagged)].is_none() {
-            let loaded = connections::load(OBJECT, &self.maps, connected);
+            let loaded = connections::load(self.object, &self.maps, connected);
             // Beyond what its verifier follows, as with 6.1.
             let loaded = loaded.map_err(|error| match error.kind() {
                 io::ErrorKind::ArgumentListTooLong => {

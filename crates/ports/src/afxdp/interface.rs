@@ -524,8 +524,9 @@ fn load(
     let beside = device.beside && options.mode != Mode::Generic;
     let beside = beside.then_some(device.index);
     let flags = (options.stamp_all, options.ip_options, is_long(options, device));
+    let flows = options.flows.as_ref();
     let (mut program, map, table) =
-        Program::load_for(options.form, (options.workers, queues), keys, flags, beside)?;
+        Program::load_for(options.form, (options.workers, queues), keys, flags, (beside, flows))?;
     let failed = |source| AfXdpError::system("set up the XDP program", source);
     program.set_macs(&[device.mac]).map_err(failed)?;
     Ok((program, map, table))

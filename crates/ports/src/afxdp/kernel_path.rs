@@ -13,7 +13,7 @@ use super::connections;
 use super::device::Device;
 use super::interface::MTU_WHOLE;
 use super::link::Link;
-use super::program::{FORWARD, IN_DRIVER, NEAR, OBJECT, PacketsGo, Program, Work, broken, refused};
+use super::program::{FORWARD, IN_DRIVER, NEAR, PacketsGo, Program, Work, broken, refused};
 use super::test_run::{TestRun, XdpContext};
 use super::{AfXdpError, Exit, Form, Interface, Mode, PacketPath, ZeroCopy, device, sys};
 use crate::Fence;
@@ -79,9 +79,9 @@ impl Program {
 
     /// The program of the kernel path that knows connections, loaded when it is first asked for.
     fn connected(&mut self) -> Option<BorrowedFd<'_>> {
-        let maps = &self.maps;
+        let (object, maps) = (self.object, &self.maps);
         let load = || {
-            let loaded = connections::load(OBJECT, maps, connections::PLAIN);
+            let loaded = connections::load(object, maps, connections::PLAIN);
             loaded
                 .inspect_err(
                     |error| info!(%error, code = "EBB-P001", "connections are left to the kernel"),

@@ -54,7 +54,7 @@ unsafe impl Sync for Flights {}
 impl Flights {
     /// Of so many sockets.
     pub(super) fn map(fd: BorrowedFd<'_>, sockets: u32) -> io::Result<Flights> {
-        let base = mapped(fd, sockets as usize * size_of::<Flight>())?;
+        let base = mapped(fd, sockets as usize * size_of::<Flight>(), BOTH)?;
         Ok(Flights(base.cast(), sockets))
     }
 
@@ -112,12 +112,12 @@ unsafe impl Sync for Words {}
 
 /// The member of `union bpf_attr` for BPF_MAP_CREATE, as far as it is used.
 #[repr(C)]
-struct Create {
-    kind: u32,
-    key_bytes: u32,
-    value_bytes: u32,
-    entries: u32,
-    flags: u32,
+pub(super) struct Create {
+    pub(super) kind: u32,
+    pub(super) key_bytes: u32,
+    pub(super) value_bytes: u32,
+    pub(super) entries: u32,
+    pub(super) flags: u32,
 }
 
 const BPF_MAP_CREATE: libc::c_int = 0;
@@ -134,16 +134,8 @@ impl Words {
             entries: 1,
             flags: BPF_F_MMAPABLE,
         };
-        let pointer: *const Create = &raw const wanted;
-        // SAFETY: `pointer` leads to a `bpf_attr` prefix of that length, which the kernel reads.
-        let fd =
-            unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, pointer, size_of::<Create>()) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and owned by nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-        let base = mapped(fd.as_fd(), count * 8)?;
+        let fd = create(&wanted)?;
+        let base = mapped(fd.as_fd(), count * 8, BOTH)?;
         Ok((fd, Words(base.cast(), count)))
     }
 
@@ -183,17 +175,36 @@ impl Drop for Words {
     }
 }
 
-/// The memory of an array that can be mapped.
-fn mapped(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<libc::c_void>> {
+/// Makes a map.
+pub(super) fn create(wanted: &Create) -> io::Result<OwnedFd> {
+    let pointer: *const Create = wanted;
+    // SAFETY: `pointer` leads to a `bpf_attr` prefix of that length, which the kernel reads.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, pointer, size_of::<Create>()) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// To be read and written, from the beginning.
+const BOTH: (libc::c_int, usize) = (libc::PROT_READ | libc::PROT_WRITE, 0);
+
+/// The memory of a map that can be mapped: what may be done with it, and from which byte on.
+pub(super) fn mapped(
+    fd: BorrowedFd<'_>,
+    bytes: usize,
+    (allowed, from): (libc::c_int, usize),
+) -> io::Result<NonNull<libc::c_void>> {
     // SAFETY: a fresh mapping of the map's memory; the result is checked.
     let base = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
+            allowed,
             libc::MAP_SHARED,
             fd.as_raw_fd(),
-            0,
+            from as libc::off_t,
         )
     };
     if base == libc::MAP_FAILED {
@@ -215,7 +226,7 @@ const TABLE_BYTES: usize = 128;
 
 impl Table {
     pub(super) fn map(fd: BorrowedFd<'_>) -> io::Result<Table> {
-        Ok(Table(mapped(fd, TABLE_BYTES)?.cast()))
+        Ok(Table(mapped(fd, TABLE_BYTES, BOTH)?.cast()))
     }
 
     /// The worker of each entry.

@@ -1,6 +1,9 @@
 //! How an interface is to be opened.
 
 use std::fmt;
+use std::sync::Arc;
+
+use super::KernelFlows;
 
 /// Which table spreads an interface's packets over the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +109,8 @@ pub struct InterfaceOptions {
     /// ([`Pool::with_long`](ebb_graph::Pool::with_long)): where the interface's MTU is so large when it is opened, from
     /// Linux 6.6 on. Else they are the kernel's.
     pub long: bool,
+    /// Where the flows are counted that are forwarded on the kernel path, if they are to be.
+    pub flows: Option<Arc<KernelFlows>>,
 }
 
 impl InterfaceOptions {
@@ -125,6 +130,7 @@ impl InterfaceOptions {
             stamp_all: false,
             ip_options: false,
             long: false,
+            flows: None,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::policy::{RawHead, raw_route};
 use super::policy_maps::Held;
 use super::spread::Spread;
 use super::vlans::{Tagged, Vlans};
-use super::{AfXdpError, Form, Mode, PacketPath};
+use super::{AfXdpError, Form, KernelFlows, Mode, PacketPath};
 
 mod loader;
 mod policy;
@@ -60,6 +60,10 @@ pub(super) enum PacketsGo {
 /// A loaded program; detaches from its interface when dropped, or when the process ends.
 pub(super) struct Program {
     pub(super) ebpf: Ebpf,
+    /// The object that it is of.
+    pub(super) object: &'static [u8],
+    /// Where flows are counted, in maps that its own stand for.
+    flows: Option<Arc<KernelFlows>>,
     /// The programs that see VLAN tags beside frames, where there are such.
     beside: Option<Beside>,
     /// Its maps' descriptors by name: the fields below hold them open.
@@ -208,6 +212,7 @@ fn descriptors(ebpf: &Ebpf) -> Vec<(String, RawFd)> {
         | Map::DevMapHash(data)
         | Map::LpmTrie(data)
         | Map::PerCpuArray(data)
+        | Map::RingBuf(data)
         | Map::XskMap(data) => Some(data.fd().as_fd().as_raw_fd()),
         _ => None,
     };
@@ -223,24 +228,25 @@ impl Program {
         sockets: u32,
         stamp_all: bool,
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
-        Program::load_for(form, (workers, 1), sockets, (stamp_all, false, false), None)
+        Program::load_for(form, (workers, 1), sockets, (stamp_all, false, false), (None, None))
     }
 
     /// Loads the program for one interface and so many workers and receive queues, with places for `sockets` sockets.
-    /// `beside`: its index where VLAN tags may travel beside frames.
+    /// `beside`: its index where VLAN tags may travel beside frames. `flows`: where the kernel path counts them, if it is to.
     pub(super) fn load_for(
         form: Form,
         (workers, queues): (u32, u32),
         sockets: u32,
         flags: loader::Flags,
-        beside: Option<u32>,
+        (beside, flows): (Option<u32>, Option<&Arc<KernelFlows>>),
     ) -> Result<(Program, Sockets, Table), AfXdpError> {
         let form_number = match form {
             Form::Rss => 0u32,
             Form::Steer => 1,
         };
         let mut ebpf =
-            loader::load(form_number, (workers, queues), sockets, flags).map_err(refused)?;
+            loader::load(form_number, (workers, queues), sockets, flags, flows).map_err(refused)?;
+        let object = loader::object(flows.is_some());
         // Older kernels refuse it; then there is only the other, which is loaded when it is asked for as well.
         if program(&mut ebpf, PIECES).load().is_err() {
             program(&mut ebpf, WHOLE).load().map_err(|error| refused(error.into()))?;
@@ -253,7 +259,7 @@ impl Program {
                 ("stamp_interval_ns", &loader::interval(flags.0).to_ne_bytes()),
                 ("ip_options", &u32::from(flags.1).to_ne_bytes()),
             ];
-            let loaded = Beside::load(loader::OBJECT, &globals, &maps, index);
+            let loaded = Beside::load(object, &globals, &maps, index);
             loaded
                 .inspect_err(|error| debug!(index, %error, code = "EBB-P007", "VLAN tags in metadata cannot be read"))
                 .ok()
@@ -306,6 +312,8 @@ impl Program {
             routes: BTreeMap::new(),
             route_sides: 0,
             link: None,
+            object,
+            flows: flows.cloned(),
             ebpf,
         };
         Ok((program, sockets, table))
@@ -549,7 +557,7 @@ fn bit6(address: Ipv6Addr) -> usize {
 
 /// Loads one of the object's helper programs alone and returns its descriptor.
 pub(super) fn load_helper(name: &str) -> Result<(Ebpf, OwnedFd), AfXdpError> {
-    let mut ebpf = loader::load(0, (1, 1), 1, (false, false, false)).map_err(refused)?;
+    let mut ebpf = loader::load(0, (1, 1), 1, (false, false, false), None).map_err(refused)?;
     let program = program(&mut ebpf, name);
     program.load().map_err(|error| refused(error.into()))?;
     let fd = program.fd().map_err(|error| refused(error.into()))?;

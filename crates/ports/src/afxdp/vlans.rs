@@ -11,7 +11,7 @@ use tracing::debug;
 
 use super::link::Link;
 use super::policy::{LOOSE, STRICT};
-use super::program::{FORWARD_TAGGED, OBJECT, Program, broken};
+use super::program::{FORWARD_TAGGED, Program, broken};
 use super::{Interface, PacketPath, connections};
 
 /// `VLAN_BITS` of `bpf/state.h`.
@@ -118,7 +118,7 @@ impl Program {
 
     fn forward_tagged(&mut self) -> io::Result<BorrowedFd<'_>> {
         if matches!(self.connected, Some(Some(_))) && self.tagged.connected.is_none() {
-            let loaded = connections::load(OBJECT, &self.maps, connections::TAGGED);
+            let loaded = connections::load(self.object, &self.maps, connections::TAGGED);
             let told = |error: &io::Error| debug!(%error, code = "EBB-P006", "connections in VLANs are left to the stack");
             self.tagged.connected = Some(loaded.inspect_err(told).ok());
         }

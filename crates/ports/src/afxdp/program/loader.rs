@@ -1,14 +1,22 @@
 //! The object with the programs and their maps: compiled from `bpf/steer.c`, loaded with an interface's constants.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use aya::maps::MapError;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 
-use super::super::{WORKERS_MAX, announced, connections, functions, spread};
+use super::super::{KernelFlows, WORKERS_MAX, announced, connections, functions, spread};
 
 pub(in super::super) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/steer.o"));
+
+/// The same with programs of the kernel path that count flows.
+static COUNTED: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/counted.o"));
+
+/// The object whose kernel path counts flows, or not.
+pub(super) fn object(counted: bool) -> &'static [u8] {
+    if counted { COUNTED } else { OBJECT }
+}
 
 /// Least time between two stamped packets, unless all are.
 const STAMP_INTERVAL_NS: u64 = 1_000_000;
@@ -48,12 +56,14 @@ pub(super) fn interval(stamp_all: bool) -> &'static u64 {
 /// Whether every packet carries its time of arrival; whether those with options come to workers; long ones.
 pub(super) type Flags = (bool, bool, bool);
 
-/// Loads the object for one interface with so many workers and receive queues, with places for `sockets` sockets.
+/// Loads the object for one interface with so many workers and receive queues, with places for `sockets` sockets; `flows`:
+/// where its kernel path counts flows.
 pub(super) fn load(
     form: u32,
     (workers, queues): (u32, u32),
     sockets: u32,
     (stamp_all, ip_options, long): Flags,
+    flows: Option<&Arc<KernelFlows>>,
 ) -> Result<Ebpf, EbpfError> {
     let ebpf = LOADER
         .lock()
@@ -70,8 +80,9 @@ pub(super) fn load(
         .map_max_entries("lanes", queues * spread::LANES as u32)
         .map_max_entries("lane_entries", queues * spread::ENTRIES)
         .map_max_entries("cpus", *CPUS)
-        .load(OBJECT)?;
+        .load(object(flows.is_some()))?;
     announced::share(&ebpf)
+        .and_then(|()| flows.map_or(Ok(()), |flows| flows.share(&ebpf)))
         .map_err(|io_error| MapError::CreateError { name: announced::MAP.to_owned(), io_error })?;
     Ok(ebpf)
 }
@@ -84,6 +95,8 @@ mod tests {
     #[test]
     fn the_object_does_not_say_where_the_tree_lies() {
         let place = env!("CARGO_MANIFEST_DIR").trim_start_matches('/').as_bytes();
-        assert!(!OBJECT.windows(place.len()).any(|bytes| bytes == place));
+        for object in [OBJECT, COUNTED] {
+            assert!(!object.windows(place.len()).any(|bytes| bytes == place));
+        }
     }
 }

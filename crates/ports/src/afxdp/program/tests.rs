@@ -48,7 +48,8 @@ fn options_reach_workers_where_they_are_to() {
     with6[20] = 0;
     for (ip_options, hashed) in [(false, false), (true, true)] {
         let (mut steer, _sockets, _table) =
-            Program::load_for(Form::Rss, (1, 1), 1, (false, ip_options, false), None).unwrap();
+            Program::load_for(Form::Rss, (1, 1), 1, (false, ip_options, false), (None, None))
+                .unwrap();
         steer.set_macs(&[[2, 0, 0, 0, 0, 1]]).unwrap();
         let hash = program(&mut steer.ebpf, "hash_of");
         hash.load().unwrap();
@@ -68,10 +69,17 @@ fn the_verifier_takes_the_program_with_no_more_than_a_router_has() {
         use caps::{CapSet, Capability};
         let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF];
         caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
-        for (form, workers) in
-            [(Form::Rss, 1), (Form::Steer, 1), (Form::Steer, 2), (Form::Steer, 64)]
-        {
-            let loaded = Program::load(form, workers, workers, false);
+        let flows = Arc::new(KernelFlows::create(16).expect("tables of flows"));
+        let counted = Some(&flows);
+        for (form, workers, flows) in [
+            (Form::Rss, 1, None),
+            (Form::Steer, 1, None),
+            (Form::Steer, 2, None),
+            (Form::Steer, 64, None),
+            (Form::Steer, 2, counted),
+        ] {
+            let (sockets, flags) = ((workers, 1), (false, false, false));
+            let loaded = Program::load_for(form, sockets, workers, flags, (None, flows));
             let (mut program, _sockets, _table) =
                 loaded.unwrap_or_else(|error| panic!("{form:?} for {workers} workers: {error}"));
             for name in [WHOLE, PIECES, IN_DRIVER] {
@@ -112,15 +120,23 @@ fn the_verifier_takes_the_program_that_knows_connections() {
         super::super::find_modules(None);
         let kept = [CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON];
         caps::set(None, CapSet::Effective, &kept.into()).expect("fewer capabilities");
-        let (program, _sockets, _table) = Program::load(Form::Steer, 2, 2, false).unwrap();
+        let flows = Arc::new(KernelFlows::create(16).expect("tables of flows"));
+        let load = |flows| {
+            let flags = (false, false, false);
+            let loaded = Program::load_for(Form::Steer, (2, 1), 2, flags, (None, flows));
+            loaded.expect("loaded").0
+        };
+        let programs = [load(None), load(Some(&flows))];
         let names = [
             connections::PLAIN,
             connections::TAGGED,
             connections::EXPLAIN,
             connections::EXPLAIN_TAGGED,
         ];
-        for name in [connections::DECISION].into_iter().chain(names) {
-            let loaded = connections::load(loader::OBJECT, &program.maps, name);
+        let names = || [connections::DECISION].into_iter().chain(names);
+        let all = programs.iter().flat_map(|program| names().map(move |name| (program, name)));
+        for (program, name) in all {
+            let loaded = connections::load(program.object, &program.maps, name);
             if let Err(error) = &loaded
                 && error.kind() == io::ErrorKind::ArgumentListTooLong
                 && name.starts_with("explain")
@@ -131,7 +147,8 @@ fn the_verifier_takes_the_program_that_knows_connections() {
             }
             let loaded = loaded?;
             let steps = verified(&loaded);
-            println!("{name}: {steps:?} instructions verified");
+            let counts = program.flows.is_some();
+            println!("{name}: {steps:?} instructions verified, counting flows: {counts}");
             assert!(steps.is_none_or(|steps| steps < VERIFIED_MAX), "{name}: {steps:?}");
         }
         Ok::<(), io::Error>(())
