@@ -25,6 +25,12 @@ pub(crate) fn wait() -> io::Result<()> {
     if !real_time_kernel && hop().is_ok() { Ok(()) } else { membarrier() }
 }
 
+/// The same for who has time: no CPU that sleeps is woken for it.
+pub(crate) fn wait_at_leisure() -> io::Result<()> {
+    // Refused where some CPUs have no clock's ticks (nohz_full).
+    membarrier().or_else(|_| wait())
+}
+
 /// An RCU grace period.
 fn membarrier() -> io::Result<()> {
     // SAFETY: the call takes two integers.

@@ -5,7 +5,10 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use ebb_graph::{Packet, PortId};
+use ebb_units::Time;
 use ebb_wire::{Ipv4, Ipv6, ethertype, link, protocol};
+
+use super::gather::Part;
 
 /// Source, destination (IPv4 as IPv4-mapped IPv6 addresses, RFC 4291 section 2.5.5.2), then ports, protocol,
 /// input port and VLAN.
@@ -86,6 +89,58 @@ impl Seen {
     pub(super) fn opens(&self) -> bool {
         self.flags & (BEGINS | ENDS) == BEGINS
     }
+}
+
+/// Packets of a flow that were counted elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delta {
+    pub(super) words: Words,
+}
+
+impl Delta {
+    pub(super) fn of(part: &Part) -> Delta {
+        let address = |address: Ipv6Addr| {
+            let bits = address.to_bits();
+            ((bits >> 64) as u64, bits as u64)
+        };
+        let (a, b) = address(part.source);
+        let (c, d) = address(part.destination);
+        let transport = u64::from(both(part.ports)) << 32
+            | u64::from(part.protocol) << 24
+            | u64::from(part.input.0.0) << 16
+            | u64::from(part.input.1);
+        let ms = |time: Time| u64::from(ms_of(time.as_nanos()));
+        let times = ms(part.seen.0) << 32 | ms(part.seen.1);
+        let counts = u64::from(part.packets) << 32
+            | u64::from(part.tcp_flags) << FLAGS_AT
+            | u64::from(part.tos) << 16
+            | u64::from(part.output.0.0) << 8;
+        let bytes = part.bytes << 16 | u64::from(part.output.1);
+        Delta { words: [a, b, c, d, transport, times, counts, bytes] }
+    }
+
+    pub(super) fn key(&self) -> &Key {
+        self.words.first_chunk().expect("five words of eight")
+    }
+
+    /// Adds its packets to its flow.
+    pub(super) fn add_to(&self, words: &mut Words) {
+        let last = later(last_ms(words), last_ms(&self.words));
+        words[5] = words[5] >> 32 << 32 | u64::from(last);
+        words[6] += self.words[6] >> 32 << 32;
+        words[6] |= self.words[6] & 0xff << FLAGS_AT;
+        words[7] += self.words[7] >> 16 << 16;
+    }
+
+    /// Whether a connection was opened among them.
+    pub(super) fn opens(&self) -> bool {
+        (self.words[6] >> FLAGS_AT) as u8 & BEGINS != 0
+    }
+}
+
+/// The later of two moments, in milliseconds modulo 2^32.
+pub(super) fn later(one: u32, other: u32) -> u32 {
+    if one.wrapping_sub(other).cast_signed() > 0 { one } else { other }
 }
 
 #[inline]

@@ -109,6 +109,11 @@ impl Lane {
         }
     }
 
+    /// Who is rung.
+    pub(super) fn bell(&self) -> Bell {
+        self.bell.clone()
+    }
+
     /// Hands a record over; back when there is no room.
     pub(super) fn offer(&self, record: Record, sums: &mut Sums) -> Result<(), Record> {
         let offered = self.records.push(record);

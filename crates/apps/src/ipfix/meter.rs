@@ -11,13 +11,16 @@ use ebb_units::Time;
 
 use super::Metering;
 use super::cache::{Cache, Places, Room};
-use super::flow::{self, EndReason, PACKETS_MAX, Record, Seen, ms_of};
+use super::flow::{self, Delta, EndReason, PACKETS_MAX, Record, Seen, Words, ms_of};
 use super::lane::{Lane, Sums};
 use crate::application::Observer;
 
 /// Buckets with flows that one step of the sweep looks at, and buckets in all.
 const STEP_FLOWS: usize = 128;
 const STEP_BUCKETS: usize = 1 << 16;
+
+/// Steps in a turn at most, of who comes less often than steps are due.
+const STEPS_MAX: u32 = 1 << 12;
 
 /// How long a connection that has ended is kept, for what still comes of it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -88,7 +91,7 @@ impl Meter {
             self.sums.bytes += u64::from(seen.bytes);
             match self.cache.find(&seen.key, places) {
                 Some(place) => self.go_on(place, seen, now_ms),
-                None => self.begin(seen, places, now_ms),
+                None => self.begin(seen.begin(now_ms), places, now_ms),
             }
         }
         self.seen = seen;
@@ -98,7 +101,8 @@ impl Meter {
     #[inline]
     fn go_on(&mut self, place: usize, seen: &Seen, now_ms: u32) {
         if let Some(reason) = self.over(self.cache.at(place), now_ms, seen.opens()) {
-            return self.begin_again(place, seen, now_ms, reason);
+            let more = |words: &mut Words| seen.add_to(words, now_ms);
+            return self.begin_again(place, reason, seen.begin(now_ms), more);
         }
         seen.add_to(self.cache.at_mut(place), now_ms);
     }
@@ -119,18 +123,24 @@ impl Meter {
     /// Reports a flow and begins the next of the same key. Where the lane is full the record goes on: counted
     /// later is better than not at all.
     #[cold]
-    fn begin_again(&mut self, place: usize, seen: &Seen, now_ms: u32, reason: EndReason) {
+    fn begin_again(
+        &mut self,
+        place: usize,
+        reason: EndReason,
+        next: Words,
+        more: impl FnOnce(&mut Words),
+    ) {
         let record = Record::new(*self.cache.at(place), reason);
         match self.lane.offer(record, &mut self.sums) {
             Ok(()) => {
-                *self.cache.at_mut(place) = seen.begin(now_ms);
+                *self.cache.at_mut(place) = next;
                 self.sums.begun += 1;
             }
-            Err(_) => seen.add_to(self.cache.at_mut(place), now_ms),
+            Err(_) => more(self.cache.at_mut(place)),
         }
     }
 
-    fn begin(&mut self, seen: &Seen, places: &Places, now_ms: u32) {
+    fn begin(&mut self, first: Words, places: &Places, now_ms: u32) {
         let place = match self.cache.room(places, now_ms) {
             Room::Free(place) => place,
             Room::Taken(place) => {
@@ -141,8 +151,59 @@ impl Meter {
                 place
             }
         };
-        self.cache.put(place, places, seen.begin(now_ms));
+        self.cache.put(place, places, first);
         self.sums.begun += 1;
+    }
+
+    /// Counts packets that were counted elsewhere into their flow.
+    pub(super) fn add(&mut self, delta: &Delta) {
+        let words = &delta.words;
+        self.sums.packets += u64::from(flow::packets(words));
+        self.sums.bytes += words[7] >> 16;
+        let (first_ms, places) = (flow::first_ms(words), self.cache.places(delta.key()));
+        let Some(place) = self.cache.find(delta.key(), &places) else {
+            return self.begin(*words, &places, first_ms);
+        };
+        let known = self.cache.at(place);
+        // Two clocks of the kernel's may differ by a tick.
+        let at_ms = flow::later(first_ms, flow::last_ms(known));
+        let too_many = u64::from(flow::packets(known)) + u64::from(flow::packets(words));
+        let over = self
+            .over(known, at_ms, delta.opens())
+            .or((too_many >= u64::from(PACKETS_MAX)).then_some(EndReason::Active));
+        match over {
+            Some(reason) => {
+                self.begin_again(place, reason, *words, |known| delta.add_to(known));
+            }
+            None => delta.add_to(self.cache.at_mut(place)),
+        }
+    }
+
+    /// Packets and bytes of no flow that is known.
+    pub(super) fn lose(&mut self, packets: u64, bytes: u64) {
+        self.sums.packets += packets;
+        self.sums.bytes += bytes;
+        self.sums.lost.packets += packets;
+        self.sums.lost.bytes += bytes;
+    }
+
+    /// What an observer does when it is shown packets, and when its time comes.
+    pub(super) fn turn(&mut self, now: Time) {
+        if self.sweep.at.is_none() && self.cache.len() > 0 {
+            self.sweep.at = Some(now + self.pause());
+        }
+        // Each step once: who comes late makes up for it in the next turns.
+        let mut steps = 0;
+        while steps < STEPS_MAX && self.sweep.at.is_some_and(|at| at <= now) {
+            let at = self.sweep.at.expect("due");
+            self.step(now);
+            self.sweep.at = (self.cache.len() > 0).then(|| at + self.pause());
+            steps += 1;
+        }
+        if self.sweep.at.is_some_and(|at| at <= now) {
+            self.sweep.at = Some(now);
+        }
+        self.lane.publish(&mut self.sums);
     }
 
     /// One step of the sweep; false when the lane is full.
@@ -165,6 +226,14 @@ impl Meter {
             self.sweep.bucket += 1;
         }
         true
+    }
+
+    /// One step; behind the last one comes the first again.
+    fn step(&mut self, now: Time) {
+        self.sweep(ms_of(now.as_nanos()));
+        if self.sweep.bucket >= self.cache.buckets() {
+            self.sweep.bucket = 0;
+        }
     }
 
     fn end_if_due(&mut self, place: usize, now_ms: u32) -> bool {
@@ -208,10 +277,7 @@ impl Observer for Meter {
         if self.sweep.at.is_none_or(|at| at > now) {
             return;
         }
-        self.sweep(ms_of(now.as_nanos()));
-        if self.sweep.bucket >= self.cache.buckets() {
-            self.sweep.bucket = 0;
-        }
+        self.step(now);
         self.sweep.at = (self.cache.len() > 0).then(|| now + self.pause());
         self.lane.publish(&mut self.sums);
     }

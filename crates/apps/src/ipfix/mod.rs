@@ -8,6 +8,7 @@
 mod cache;
 mod export;
 mod flow;
+mod gather;
 mod lane;
 mod message;
 mod meter;
@@ -26,6 +27,7 @@ use ebb_units::Time;
 
 pub use export::Exporter;
 pub use flow::{EndReason, Record};
+pub use gather::{Gatherer, Part};
 use lane::Lane;
 pub use lane::{Bell, Traffic};
 pub use message::Message;
@@ -184,6 +186,14 @@ impl Ipfix {
         let lane = |_| Arc::new(Lane::new(bell.clone(), agent.is_some()));
         let lanes = (0..workers).map(lane).collect();
         Ipfix { metering, lanes, exported: Arc::default(), agent }
+    }
+
+    /// Takes in flows that were counted elsewhere, which its exporter then has beside those of the workers. To be asked for
+    /// before that, once, and not of sFlow.
+    pub fn gatherer(&mut self) -> Gatherer {
+        let lane = Arc::new(Lane::new(self.lanes[0].bell(), false));
+        self.lanes.push(lane.clone());
+        Gatherer::new(Meter::new(&self.metering, lane))
     }
 
     /// What makes messages of its flows. One at a time.

@@ -1,5 +1,6 @@
 //! Flow export: what leaves is in exactly one record, whatever ends it, and messages hold what was recorded.
 
+mod gathered;
 #[path = "../route/harness.rs"]
 #[allow(dead_code)]
 mod harness;

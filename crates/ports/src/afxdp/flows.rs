@@ -13,7 +13,7 @@ use aya::Ebpf;
 use aya::maps::Map;
 
 use super::maps::{Create, Words, create, mapped};
-use crate::Fence;
+use crate::grace;
 
 const BPF_MAP_LOOKUP_AND_DELETE_BATCH: libc::c_int = 25;
 const BPF_MAP_TYPE_HASH: u32 = 1;
@@ -172,8 +172,8 @@ impl KernelFlows {
         self.call.drain();
         let side = self.words.get(SIDE) as usize & 1;
         self.words.set(SIDE, side as u64 ^ 1);
-        // From now on nobody adds to what is read. Where the kernel gives no proof of it, it was waited for long enough.
-        _ = Fence::programs().wait();
+        // Behind it nobody adds to what is read. What could not be waited for stays until the next time, when it is long past.
+        grace::wait_at_leisure()?;
         self.words.set(BEGUN + side, 0);
         let Taking { told, keys, flows } = &mut *taking;
         let taken = empty(self.tables[side].as_fd(), keys, flows, &mut each);
