@@ -1,6 +1,7 @@
 //! `ebb router show graph`: what packets pass, node by node.
 
 use ebb_report::{Cell, Column, Table, Terminal};
+use ebb_routerd::applications::IN_KERNEL;
 use ebb_routerd::status::Status;
 use serde_json::{Value, json};
 
@@ -28,11 +29,27 @@ pub fn of(status: &Status) -> Value {
     let dropped: u64 = total.dropped_total();
     let by_applications: u64 =
         status.applications.iter().flat_map(|one| &one.nodes).map(|node| node.dropped).sum();
+    let in_kernel: u64 = status.ports.iter().map(|port| port.kernel_path).sum();
+    let bytes: u64 = status.ports.iter().map(|port| port.kernel_path_bytes).sum();
     let routed = json!({
-        "node": "route", "place": "routing", "packets": total.received,
+        "node": "route", "place": "routing", "packets": total.received.saturating_sub(in_kernel),
         "dropped": dropped.saturating_sub(by_applications),
     });
-    let nodes = [at("ingress"), vec![routed], at("egress"), at("observer")].concat();
+    // What its program leaves to the network stack is none of its packets.
+    let forwarded = json!({
+        "node": "forward", "place": IN_KERNEL, "packets": in_kernel, "bytes": bytes, "dropped": 0,
+    });
+    let is_used = in_kernel > 0 || status.ports.iter().any(|port| port.path == "kernel");
+    let forwarded = if is_used { vec![forwarded] } else { Vec::new() };
+    // That program's time is not told apart.
+    let mut counting = if is_used { at(IN_KERNEL) } else { Vec::new() };
+    for node in &mut counting {
+        for unknown in ["cpu_seconds", "ns_per_packet", "cycles_per_packet"] {
+            node[unknown] = Value::Null;
+        }
+    }
+    let by_workers = [at("ingress"), vec![routed], at("egress"), at("observer")];
+    let nodes = [by_workers.concat(), forwarded, counting].concat();
     json!({ "nodes": nodes })
 }
 
@@ -109,6 +126,15 @@ mod tests {
         assert_eq!(graph["nodes"][1]["dropped"], 2);
         assert_eq!(graph["nodes"][0]["ns_per_packet"], 200.0);
         assert_eq!(graph["nodes"][0]["cycles_per_packet"], 400.0);
+        let mut port = ebb_routerd::status::Port { path: "kernel".into(), ..Default::default() };
+        (port.kernel_path, port.kernel_path_bytes) = (40, 2400);
+        status.ports.push(port);
+        status.applications[1].nodes.push(node(IN_KERNEL, 0));
+        let graph = of(&status);
+        let last = |at: usize| [&graph["nodes"][at]["node"], &graph["nodes"][at]["place"]];
+        assert_eq!((last(4), last(5)), (["forward", IN_KERNEL], ["ipfix", IN_KERNEL]));
+        assert_eq!([&graph["nodes"][1]["packets"], &graph["nodes"][4]["packets"]], [60, 40]);
+        assert_eq!(graph["nodes"][5]["ns_per_packet"], Value::Null);
         let text = text(&graph, &Terminal::plain());
         assert!(
             text.contains("observer") && text.lines().all(|line| line.chars().count() <= 100),

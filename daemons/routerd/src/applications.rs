@@ -10,7 +10,7 @@ use anyhow::Result;
 use ebb_apps::Application;
 use ebb_apps::count::Count;
 use ebb_apps::dedup::Dedup;
-use ebb_apps::ipfix::{Bell, Exporter, Format, Ipfix, Metering, Version};
+use ebb_apps::ipfix::{Bell, Exporter, Format, Gatherer, Ipfix, Metering, Version};
 use ebb_apps::route::FibWriter;
 use ebb_graph::{PortId, Reserve};
 use ebb_host::Doorbell;
@@ -34,6 +34,8 @@ pub struct Made {
     pub applications: Applications,
     /// What is to send the flows that are exported.
     pub exporter: Option<Exporter>,
+    /// What takes the flows in that the kernel path counts, where it does.
+    pub gatherer: Option<Gatherer>,
     /// Tunnels, which use up numbers that somebody has to claim.
     pub tunnels: Option<Remembered>,
     /// Whose peers somebody has to tell what came.
@@ -53,7 +55,7 @@ pub fn make(
     reserve: &Arc<Reserve>,
     lasting: bool,
 ) -> Result<Made> {
-    let (mut exporter, mut tunnels, mut dedup) = (None, None, None);
+    let (mut exporter, mut gatherer, mut tunnels, mut dedup) = (None, None, None, None);
     let make = |app: &App| -> Result<Arc<dyn Application>> {
         Ok(match app {
             App::Esp if !lasting => {
@@ -75,10 +77,11 @@ pub fn make(
             App::Count => Arc::new(Count::new(workers)),
             App::Ipfix => {
                 let (of, bell) = (&config.ipfix, &bells.flows);
-                let ipfix = match of.agent.filter(|_| of.version == FlowVersion::Sflow5) {
+                let mut ipfix = match of.agent.filter(|_| of.version == FlowVersion::Sflow5) {
                     Some(agent) => Ipfix::sampled(workers, metering(of), agent, bell),
                     None => Ipfix::new(workers, metering(of), bell),
                 };
+                gatherer = config.counts_on_the_kernel_path().then(|| ipfix.gatherer());
                 exporter = Some(ipfix.exporter(format(&config.ipfix)));
                 Arc::new(ipfix)
             }
@@ -90,7 +93,7 @@ pub fn make(
         })
     };
     let applications = config.router.apps.iter().map(make).collect::<Result<_>>()?;
-    Ok(Made { applications, exporter, tunnels, dedup })
+    Ok(Made { applications, exporter, gatherer, tunnels, dedup })
 }
 
 /// Whom workers wake.
@@ -149,6 +152,24 @@ pub fn lower_mtus(applications: &[Arc<dyn Application>], ports: usize, fib: &mut
 /// The host's addresses whose packets the workers get first.
 pub fn addresses(applications: &[Arc<dyn Application>]) -> BTreeSet<IpAddr> {
     applications.iter().flat_map(|application| application.addresses()).collect()
+}
+
+/// Where the kernel path's program counts flows, in what is shown.
+pub const IN_KERNEL: &str = "kernel path";
+
+/// Adds what the kernel path's program has counted for flow export, by the ports' lines.
+pub fn counted_in_the_kernel(status: &mut status::Status) {
+    let packets: u64 = status.ports.iter().map(|port| port.kernel_path).sum();
+    if packets == 0 && status.ports.iter().all(|port| port.path != "kernel") {
+        return;
+    }
+    let bytes = status.ports.iter().map(|port| port.kernel_path_bytes).sum();
+    let place = IN_KERNEL.to_owned();
+    let node =
+        status::ApplicationNode { place, packets, bytes, ..status::ApplicationNode::default() };
+    if let Some(ipfix) = status.applications.iter_mut().find(|one| one.name == "ipfix") {
+        ipfix.nodes.push(node);
+    }
 }
 
 /// What they have counted, and what their nodes carry and take.

@@ -4,6 +4,7 @@
 //! collector takes nothing the exporter takes nothing either: flows then wait in the workers' caches, which are
 //! bounded, and what does not fit there is counted as lost.
 
+pub mod kernel;
 mod sink;
 mod stream;
 
@@ -21,6 +22,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, FlowExport};
 use crate::router::Router;
+use kernel::Gathering;
 use sink::Sink;
 
 /// How often the exporter looks at what has ended, where nobody wakes it.
@@ -56,6 +58,8 @@ pub struct Export {
 
 struct Work {
     exporter: Exporter,
+    /// Flows of the kernel path, until the end.
+    gathering: Option<Gathering>,
     sink: Sink,
     ports: Vec<String>,
     interfaces: (Time, Vec<u32>),
@@ -65,13 +69,13 @@ struct Work {
 }
 
 impl Export {
-    /// Exports until [`Export::finish`], woken by `bell`.
+    /// Exports until [`Export::finish`], woken by `bell`; what the kernel path has counted too.
     ///
     /// # Errors
     /// When the file cannot be opened or there is no thread.
     pub fn start(
         config: &Config,
-        exporter: Exporter,
+        (exporter, gathering): (Exporter, Option<Gathering>),
         bell: Arc<Doorbell>,
         counted: Counted,
         tell: Tell,
@@ -80,7 +84,8 @@ impl Export {
         info!(code = "EBB-R002", "flows are exported to {}", described(&config.ipfix));
         let ports = config.ports.iter().map(|port| port.name.clone()).collect();
         let interfaces = (Time::ZERO, Vec::new());
-        let mut work = Work { exporter, sink, ports, interfaces, counted, tell, told: None };
+        let told = None;
+        let mut work = Work { exporter, gathering, sink, ports, interfaces, counted, tell, told };
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, rung) = (stop.clone(), bell.clone());
         let thread = std::thread::Builder::new().name("ebb-export".into());
@@ -90,7 +95,7 @@ impl Export {
         Ok(Export { stop, bell, thread: Some(thread) })
     }
 
-    /// Sends what is left, as far as the collector takes it; after the workers have ended.
+    /// Sends what is left, as far as the collector takes it; after the workers have ended, and the kernel path.
     pub fn finish(mut self) {
         self.end();
     }
@@ -183,12 +188,16 @@ impl Work {
         let mut wait_set = WaitSet::new();
         loop {
             let last = stop.load(Ordering::SeqCst);
+            if last {
+                self.gathering.take().into_iter().for_each(Gathering::finish);
+            }
             self.turn();
             if last {
                 return self.last();
             }
             wait_set.clear();
             wait_set.add(bell.fd());
+            self.gathering.iter().for_each(|gathering| wait_set.add(gathering.call()));
             wait_set.wait(Some(if self.sink.waits() { SOON } else { PERIOD }));
             bell.drain();
         }
@@ -209,6 +218,7 @@ impl Work {
     }
 
     fn turn(&mut self) {
+        self.gathering.iter_mut().for_each(Gathering::turn);
         let reading = self.reading();
         self.flush(&reading);
         while self.sink.is_ready() {

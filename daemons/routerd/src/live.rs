@@ -35,7 +35,7 @@ use ebb_host::pulse::Pulses;
 use ebb_host::signals::{Signal, Signals};
 use ebb_host::wait::WaitSet;
 use ebb_host::{capability, process, service};
-use ebb_ports::afxdp::Umem;
+use ebb_ports::afxdp::{KernelFlows, Umem};
 use ebb_service::Serving;
 use ebb_units::Time;
 use tracing::{error, info, warn};
@@ -71,6 +71,8 @@ pub struct Live {
     injection: Injection,
     /// Ends after the workers too.
     export: Option<Export>,
+    /// What the kernel path counts, if it does.
+    flows: Option<Arc<KernelFlows>>,
     /// And this.
     tunnels: Option<Keeper>,
     /// And what tells peers.
@@ -213,6 +215,10 @@ impl Live {
         info!(code = "EBB-R013", "ending");
         self.api = None;
         self.backend.router.stop();
+        if self.flows.is_some() {
+            // So that what is told last is all that there was.
+            self.interfaces.lock().expect("interfaces").leave_the_kernel_path();
+        }
         self.export = None;
         self.tunnels = None;
         self.conversation = None;

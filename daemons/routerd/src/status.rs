@@ -71,7 +71,7 @@ pub struct Application {
 /// Where packets meet an application, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationNode {
-    /// `ingress`, before routing; `egress`, behind it; `observer`, behind all that.
+    /// `ingress`, before routing; `egress`, behind it; `observer`, behind all that; `kernel path`, in the program there.
     pub place: String,
     /// Packets that came to it.
     pub packets: u64,
@@ -79,7 +79,7 @@ pub struct ApplicationNode {
     pub bytes: u64,
     /// Packets that it dropped.
     pub dropped: u64,
-    /// Processor time, estimated from one batch of 17.
+    /// Processor time, estimated from one batch of 17; 0 on the kernel path, where it is part of the program's.
     pub cpu_seconds: f64,
     /// What that time has added to the energy, as the model says of a core that works; absent where the machine's
     /// energy is measured, which tells nothing of parts.

@@ -14,7 +14,7 @@ fn every_clause_holds_or_is_a_listed_deviation() {
 /// is in one record, and totals are the router's own.
 #[test]
 fn flows_are_exported_to_collectors_of_others() {
-    ends_with(script::run("ipfix", &[], Duration::from_secs(150)), "all hold");
+    ends_with(script::run("ipfix", &[], Duration::from_secs(300)), "all hold");
 }
 
 /// What the router seals scapy opens, and the reverse; between two routers everything arrives; nothing leaves in clear.

@@ -158,6 +158,12 @@ impl KernelFlows {
         self.words.get(BEGUN + side) > 0 || self.taking.lock().expect("flows").told != unaccounted
     }
 
+    /// Whether the table that is counted in is half full, or more.
+    pub fn is_half_full(&self) -> bool {
+        let side = self.words.get(SIDE) as usize & 1;
+        self.words.get(BEGUN + side) >= self.words.get(CALLED_AT)
+    }
+
     fn unaccounted(&self) -> [u64; 2] {
         [0, 1].map(|at| self.words.get(UNACCOUNTED + at))
     }

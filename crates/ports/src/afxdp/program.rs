@@ -62,8 +62,6 @@ pub(super) struct Program {
     pub(super) ebpf: Ebpf,
     /// The object that it is of.
     pub(super) object: &'static [u8],
-    /// Where flows are counted, in maps that its own stand for.
-    flows: Option<Arc<KernelFlows>>,
     /// The programs that see VLAN tags beside frames, where there are such.
     beside: Option<Beside>,
     /// Its maps' descriptors by name: the fields below hold them open.
@@ -313,7 +311,6 @@ impl Program {
             route_sides: 0,
             link: None,
             object,
-            flows: flows.cloned(),
             ebpf,
         };
         Ok((program, sockets, table))

@@ -57,7 +57,7 @@ pub struct FlowExport {
     /// Seconds between two messages with templates, or with ports' counters.
     #[schema(least = 1, most = 86_400)]
     pub template_interval_s: u32,
-    /// Flows that a worker keeps.
+    /// Flows that a worker keeps, and those that are gathered from the kernel path.
     #[schema(least = 64, most = 1 << 26)]
     pub flows: u32,
     /// One packet of so many is counted.

@@ -85,6 +85,27 @@ pub(super) fn ipfix(mut section: Section<'_, '_>) -> FlowExport {
     export
 }
 
+impl Config {
+    /// An application that the kernel path cannot do without workers, by its name.
+    pub fn app_of_workers(&self) -> Option<&'static str> {
+        let name = |app: &App| match app {
+            App::Count => Some("count"),
+            App::Esp => Some("esp"),
+            App::Dedup => Some("dedup"),
+            // Flows are counted there; single packets are not looked at.
+            App::Ipfix if self.ipfix.version == FlowVersion::Sflow5 => Some("ipfix with sFlow"),
+            App::Ipfix if self.ipfix.sampling > 1 => Some("ipfix with sampling"),
+            App::Ipfix => None,
+        };
+        self.router.apps.iter().find_map(name)
+    }
+
+    /// Whether flows are to be counted on the kernel path where ports take it; they may by a reload.
+    pub fn counts_on_the_kernel_path(&self) -> bool {
+        self.router.apps.contains(&App::Ipfix) && self.app_of_workers().is_none()
+    }
+}
+
 /// What an application needs of its section.
 pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
     let nowhere = config.ipfix.collector.is_none() && config.ipfix.file.is_none();

@@ -133,10 +133,12 @@ pub(super) fn ports(root: &Section<'_, '_>, config: &Config, spans: &Spans) {
             );
         }
         let place = format!("port[{index}]");
-        if port.path == PacketPath::Kernel && !config.router.apps.is_empty() {
-            let message = "applications do not see packets on the kernel path";
-            let remedy = "set path = \"worker\", or remove apps from [router]";
-            root.report(&format!("{place}.path"), span.name.clone(), message, remedy);
+        if port.path == PacketPath::Kernel
+            && let Some(app) = config.app_of_workers()
+        {
+            let message = format!("{app} does not see packets on the kernel path");
+            let remedy = "set path = \"worker\", or change apps in [router]";
+            root.report(&format!("{place}.path"), span.name.clone(), &message, remedy);
         }
         unique_addresses(root, &place, &port.address, &span.address, &mut addresses);
         let mut ids = BTreeSet::new();

@@ -252,10 +252,11 @@ impl Described for Mac {
 
 impl Port {
     /// Why workers have to forward what the port receives, by the name of the setting.
-    pub fn needs_workers(&self, router: &Router) -> Option<&'static str> {
+    pub fn needs_workers(&self, config: &Config) -> Option<&'static str> {
+        let router = &config.router;
         let reasons = [
             (router.mode == "poll", "router.mode = \"poll\""),
-            (!router.apps.is_empty(), "router.apps"),
+            (config.app_of_workers().is_some(), "router.apps"),
             (router.redirect == Redirect::Rss, "router.redirect = \"rss\""),
             (self.xdp != Xdp::Auto, "xdp"),
             (self.zero_copy == ZeroCopy::Yes, "zero_copy = \"yes\""),

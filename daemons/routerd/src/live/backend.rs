@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use super::interfaces::Interfaces;
 use crate::api::Command;
+use crate::applications;
 use crate::router::Router;
 use crate::snapshot;
 use crate::status::{self, PolicyObject, Port, Status, Tables};
@@ -39,6 +40,8 @@ pub struct LiveBackend {
     pub warnings: Mutex<Vec<String>>,
     /// How often the router stalled, kept by the control thread.
     pub stalls: AtomicU64,
+    /// Flows are counted on the kernel path.
+    pub counts_flows: bool,
     /// Layer-3 interfaces: number, name, port number and VLAN of each.
     pub layer3: Mutex<Vec<(InterfaceId, String, u8, u16)>>,
     /// Why a port whose link is up is not open, by port number.
@@ -98,6 +101,9 @@ impl LiveBackend {
             line.transmit_dropped = counters.transmit_dropped;
             interfaces.describe(slot, &mut line);
             status.ports.push(line);
+        }
+        if self.counts_flows {
+            applications::counted_in_the_kernel(&mut status);
         }
         if !in_kernel.is_empty() {
             status.workers.extend(in_kernel);

@@ -21,6 +21,7 @@ use tracing::{debug, info, warn};
 
 use super::kernel_cpus::PortCpus;
 use super::kernel_path::Exits;
+use crate::export::kernel::Places;
 use crate::policy::{Mechanism, Verdict};
 use crate::rib::PortVlan;
 use crate::shortcuts::KernelRoutes;
@@ -117,6 +118,8 @@ pub struct Interfaces {
     pub link_changes: Vec<(PortId, bool, bool)>,
     /// Ports' interfaces to which a program in a driver cannot redirect packets, by index.
     without_redirects: BTreeSet<u32>,
+    /// Whose each interface is by which packets of the kernel path come and leave.
+    places: Places,
     /// The guard: gives the packets to the kernel while the router stands still.
     brake: Option<Brake>,
 }
@@ -244,11 +247,25 @@ impl Interfaces {
         self.open.iter().flatten().any(|live| live.interface.knows_connections())
     }
 
+    /// What is noted of interfaces' places.
+    pub fn places(&self) -> Places {
+        self.places.clone()
+    }
+
+    /// Closes the ports of the kernel path: their packets are the network stack's.
+    pub fn leave_the_kernel_path(&mut self) {
+        let on_it = |live: &LiveInterface| live.interface.options().path == PacketPath::Kernel;
+        let ports: Vec<PortId> =
+            numbered(&mut self.open).filter_map(|(id, live)| on_it(live).then_some(id)).collect();
+        ports.into_iter().for_each(|id| self.take_away(id));
+    }
+
     /// Tells ports on the kernel path by which others their packets may leave.
     fn set_exits(&mut self) {
         if !self.any_on_the_kernel_path() {
             return;
         }
+        self.note_places();
         let exits = Exits::of(self.exit_links(), &self.sending);
         for live in self.open.iter_mut().flatten() {
             if live.interface.options().path == PacketPath::Kernel {
@@ -256,6 +273,16 @@ impl Interfaces {
             }
         }
         self.without_redirects = exits.without_redirects();
+    }
+
+    fn note_places(&self) {
+        for (slot, live) in (0u8..).zip(&self.open) {
+            let Some(live) = live else { continue };
+            self.places.note(live.interface.index(), PortId(slot), 0);
+            for vlan in self.vlans.get(&slot).into_iter().flatten() {
+                self.places.note(vlan.link, PortId(slot), vlan.id);
+            }
+        }
     }
 
     /// Links by which packets of the kernel path may leave: open ports, and the VLAN interfaces on them.

@@ -11,7 +11,8 @@ use super::interfaces::LiveInterface;
 use super::open;
 use super::parking::is_in_kernel;
 use super::{HOUSEKEEPING, Live, start};
-use crate::{config, moderation};
+use crate::config::{self, Config};
+use crate::moderation;
 
 /// How often numbers of queues are looked at, at most.
 const QUEUES_EVERY: Duration = Duration::from_secs(1);
@@ -174,9 +175,14 @@ impl Live {
         others.filter_map(|(_, live)| live.as_ref()).map(LiveInterface::posted).sum()
     }
 
+    /// What decides how ports are opened under a configuration.
+    pub(super) fn opened_by<'a>(&'a self, config: &'a Config) -> open::By<'a> {
+        open::By { config, cheaper: self.cheaper(), flows: self.flows.as_ref() }
+    }
+
     pub(super) fn open_port(&mut self, slot: usize) -> Result<()> {
         let workers = self.backend.router.limits().cores;
-        let router = (&self.config.router, self.cheaper());
+        let by = self.opened_by(&self.config);
         let mut port = self.config.ports[slot].clone();
         let configured = port.name.clone();
         // Somebody may have given the interface another name since.
@@ -187,7 +193,7 @@ impl Live {
         let (posted, frames) = (self.posted_beside(slot), self.umem.region().frames());
         start::ensure_room(&port, u32::from(workers), posted, frames)?;
         let (mut live, mut open) =
-            open::open(&self.umem, &port, router, u32::from(workers), &self.journal)?;
+            open::open(&self.umem, &port, &by, u32::from(workers), &self.journal)?;
         open.name = configured;
         let active = self.backend.router.cores();
         let cpus = self.backend.router.cpus();

@@ -35,12 +35,12 @@ impl Live {
 
     /// Opens ports anew that another path suits since the policy is another.
     pub(super) fn follow_paths(&mut self) {
-        let (router, cheaper) = (&self.config.router, self.cheaper());
+        let (config, cheaper) = (&self.config, self.cheaper());
         let other = |(slot, port): (usize, &config::Port)| {
             let interfaces = self.interfaces.lock().expect("interfaces");
             let live = interfaces.get(PortId(slot as u8))?;
             let moves = port.path == config::PacketPath::Auto
-                && open::path_of(port, router, cheaper) != live.interface.options().path;
+                && open::path_of(port, config, cheaper) != live.interface.options().path;
             moves.then_some(slot)
         };
         let ports = self.config.ports.iter().enumerate();
@@ -62,7 +62,7 @@ impl Live {
     /// Whether a port could go to the path that suits it without being closed.
     fn move_as_it_is(&mut self, slot: usize) -> bool {
         let (id, port) = (PortId(slot as u8), &self.config.ports[slot]);
-        let path = open::path_of(port, &self.config.router, self.cheaper());
+        let path = open::path_of(port, &self.config, self.cheaper());
         let mut interfaces = self.interfaces.lock().expect("interfaces");
         if path == PacketPath::Worker {
             let name = interfaces.name_of(id).unwrap_or(&port.name);

@@ -10,14 +10,15 @@ use ebb_host::journal::{Journal, Undo};
 use ebb_host::netlink::classifier;
 use ebb_ports::RedirectTable;
 use ebb_ports::afxdp::{
-    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, PacketPath, Umem,
+    self, AfXdpError, Form, Handoff, Indirection, Interface, InterfaceOptions, KernelFlows,
+    PacketPath, Umem,
 };
 use tracing::{info, warn};
 
 use super::interfaces::LiveInterface;
 use super::kernel_cpus::PortCpus;
 use super::tags::Tags;
-use crate::config;
+use crate::config::{self, Config};
 use crate::router::OpenPort;
 
 /// How long a packet may take from a NIC's indirection table into a receive queue. Hardware gives
@@ -36,19 +37,29 @@ impl Indirection for Ethtool {
     }
 }
 
-/// Opens one configured port for `workers` workers. `cheaper`: the path that costs less, where that is known.
+/// What decides how a port is opened beside its own section.
+pub struct By<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// The path that costs less, where that is known.
+    pub cheaper: Option<PacketPath>,
+    /// Where the kernel path counts flows, if it is to.
+    pub flows: Option<&'a Arc<KernelFlows>>,
+}
+
+/// Opens one configured port for `workers` workers.
 ///
 /// # Errors
 /// When the interface cannot be had; the message names it and the remedy.
 pub fn open(
     umem: &Arc<Umem>,
     port: &config::Port,
-    (router, cheaper): (&config::Router, Option<PacketPath>),
+    by: &By<'_>,
     workers: u32,
     journal: &Journal,
 ) -> Result<(LiveInterface, OpenPort)> {
-    let path = path_of(port, router, cheaper);
-    let opened = open_on(umem, port, (router, path), workers, journal);
+    let path = path_of(port, by.config, by.cheaper);
+    let opened = open_on(umem, port, (by, path), workers, journal);
     match opened {
         // Modules that are there, and that this machine does not load.
         Err(error)
@@ -60,7 +71,7 @@ pub fn open(
                 code = "EBB-R082",
                 "packets are forwarded by workers: {error:#}"
             );
-            open_on(umem, port, (router, PacketPath::Worker), workers, journal)
+            open_on(umem, port, (by, PacketPath::Worker), workers, journal)
         }
         opened => opened,
     }
@@ -69,11 +80,11 @@ pub fn open(
 fn open_on(
     umem: &Arc<Umem>,
     port: &config::Port,
-    (router, path): (&config::Router, PacketPath),
+    (by, path): (&By<'_>, PacketPath),
     workers: u32,
     journal: &Journal,
 ) -> Result<(LiveInterface, OpenPort)> {
-    let redirect = router.redirect;
+    let redirect = by.config.router.redirect;
     let in_kernel = path == PacketPath::Kernel;
     let rss = match redirect {
         // No packet comes to a worker, so none has to be spread.
@@ -83,7 +94,8 @@ fn open_on(
         config::Redirect::Auto => rss(&port.name, workers).ok(),
     };
     let form = if rss.is_some() { Form::Rss } else { Form::Steer };
-    let options = options(port, path, workers, form);
+    let options =
+        InterfaceOptions { flows: by.flows.cloned(), ..options(port, path, workers, form) };
     if !in_kernel || afxdp::forwards_in_driver(&port.name, options.mode) {
         leave_vlan_tags_in(&port.name, journal);
     }
@@ -125,14 +137,14 @@ fn open_on(
 /// workers, it is whoever costs the machine less (docs/paths.md): `cheaper`, where that was measured.
 pub(super) fn path_of(
     port: &config::Port,
-    router: &config::Router,
+    config: &Config,
     cheaper: Option<PacketPath>,
 ) -> PacketPath {
     let possible = || afxdp::has_kernel_path(&port.name, mode_of(port));
     match port.path {
         config::PacketPath::Worker => PacketPath::Worker,
         config::PacketPath::Kernel => PacketPath::Kernel,
-        config::PacketPath::Auto if port.needs_workers(router).is_some() => PacketPath::Worker,
+        config::PacketPath::Auto if port.needs_workers(config).is_some() => PacketPath::Worker,
         config::PacketPath::Auto => match cheaper {
             Some(PacketPath::Kernel) if !possible() => PacketPath::Worker,
             Some(path) => path,
@@ -149,7 +161,7 @@ pub(super) fn path_of(
 pub fn take(
     umem: &Arc<Umem>,
     port: &config::Port,
-    form: Form,
+    (form, flows): (Form, Option<&Arc<KernelFlows>>),
     workers: u32,
     handoff: Handoff,
 ) -> Result<(LiveInterface, OpenPort)> {
@@ -157,7 +169,8 @@ pub fn take(
         config::PacketPath::Kernel => PacketPath::Kernel,
         config::PacketPath::Auto | config::PacketPath::Worker => PacketPath::Worker,
     };
-    let interface = Interface::take(umem, &options(port, path, workers, form), handoff)?;
+    let options = InterfaceOptions { flows: flows.cloned(), ..options(port, path, workers, form) };
+    let interface = Interface::take(umem, &options, handoff)?;
     let redirect = match form {
         Form::Rss => {
             let name = afxdp::name_of(interface.index())?;

@@ -95,8 +95,8 @@ impl Live {
         }
         let interfaces = self.interfaces.lock().expect("interfaces");
         let chosen = |(slot, port): (usize, &config::Port)| {
-            let free = port.path == config::PacketPath::Auto
-                && port.needs_workers(&self.config.router).is_none();
+            let free =
+                port.path == config::PacketPath::Auto && port.needs_workers(&self.config).is_none();
             let live = interfaces.open.get(slot)?.as_ref()?;
             free.then(|| live.interface.options().path)
         };

@@ -10,7 +10,7 @@ use ebb_ports::afxdp::{self, AfXdpError};
 
 use super::{open, placement, start};
 use crate::cleartext;
-use crate::config::{App, Config, PacketPath, Port, Redirect, Router};
+use crate::config::{App, Config, PacketPath, Port, Redirect};
 use crate::power::Fitted;
 use crate::router::limits;
 use crate::tunnel_state;
@@ -118,7 +118,7 @@ fn port_on(port: &Port, config: &Config, workers: u32, found: &mut Preflight) {
         ));
     }
     let measured = config.power.paths.is_some();
-    found.paths.push(format!("port {name}: {}", path_and_reason(port, router, measured)));
+    found.paths.push(format!("port {name}: {}", path_and_reason(port, config, measured)));
     if redirect == Redirect::Rss
         && let Err(error) = open::rss(name, workers)
     {
@@ -136,8 +136,8 @@ fn port_on(port: &Port, config: &Config, workers: u32, found: &mut Preflight) {
     }
 }
 
-fn path_and_reason(port: &Port, router: &Router, measured: bool) -> String {
-    let path = match open::path_of(port, router, None) {
+fn path_and_reason(port: &Port, config: &Config, measured: bool) -> String {
+    let path = match open::path_of(port, config, None) {
         afxdp::PacketPath::Worker => "packets are forwarded by workers",
         afxdp::PacketPath::Kernel if afxdp::forwards_in_driver(&port.name, open::mode_of(port)) => {
             "packets are forwarded in the kernel, in the driver where it can (XDP)"
@@ -146,7 +146,7 @@ fn path_and_reason(port: &Port, router: &Router, measured: bool) -> String {
             "packets are forwarded in the kernel, before its network stack"
         }
     };
-    let reason = match (port.path, port.needs_workers(router)) {
+    let reason = match (port.path, port.needs_workers(config)) {
         (PacketPath::Auto, Some(setting)) => format!("because of {setting}"),
         (PacketPath::Auto, None) if measured => {
             "path = \"auto\": at first; then the one that costs less for the load by power.paths"

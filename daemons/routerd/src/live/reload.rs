@@ -271,9 +271,9 @@ impl Live {
             let (posted, frames) = (self.posted_beside(*slot), self.umem.region().frames());
             start::ensure_room(port, workers, posted + also, frames)
                 .with_context(|| format!("port {}", port.name))?;
-            let router = (&new.router, self.cheaper());
-            let opened =
-                self.when_free(|live| open::open(&live.umem, port, router, workers, &live.journal));
+            let opened = self.when_free(|live| {
+                open::open(&live.umem, port, &live.opened_by(new), workers, &live.journal)
+            });
             match opened {
                 Ok((mut live, open)) => {
                     let cpus = self.backend.router.cpus();

@@ -28,6 +28,7 @@ use super::{Live, placement, port_names, upgrade};
 use crate::applications::{self, Bells, Made};
 use crate::config::{self, Config, FlowVersion};
 use crate::conversation::Conversation;
+use crate::export::kernel::{self, Gathering};
 use crate::export::{self, Export};
 use crate::knobs::{self, MachineKnobs};
 use crate::power::{Fitted, path_costs};
@@ -61,12 +62,19 @@ impl Live {
                 .context("cannot allocate packet memory")?,
         };
         let interfaces = Arc::new(Mutex::new(Interfaces::guarded(watch.brake)));
+        let flows =
+            kernel::tables(&config).context("cannot make the kernel path's table of flows")?;
+        let places = interfaces.lock().expect("interfaces").places();
         let vigil = Vigil::new(&watch.pulses);
         let (ports, mut notes) = match &mut inheritance {
             Some(inheritance) => {
-                (inheritance.ports(&config, &umem, workers, &interfaces)?, Vec::new())
+                let of = (&*interfaces, flows.as_ref());
+                (inheritance.ports(&config, &umem, workers, of)?, Vec::new())
             }
-            None => open_ports(&config, &umem, &cpus, &journal, &interfaces)?,
+            None => {
+                let by = open::By { config: &config, cheaper: None, flows: flows.as_ref() };
+                open_ports(&by, &umem, &cpus, &journal, &interfaces)?
+            }
         };
         let control = Arc::new(Doorbell::new()?);
         let bell = control.clone();
@@ -75,13 +83,13 @@ impl Live {
         fib.take_faster_lookup(|| clock::monotonic().since(Time::ZERO));
         let export_bell = Arc::new(Doorbell::new()?);
         let peers_bell = Arc::new(Doorbell::new()?);
-        let (flows, peers) = (export_bell.clone(), peers_bell.clone());
+        let (exports, peers) = (export_bell.clone(), peers_bell.clone());
         let bells = Bells {
-            flows: Arc::new(move || flows.ring()),
+            flows: Arc::new(move || exports.ring()),
             peers: Arc::new(move || peers.ring()),
             control: control.clone(),
         };
-        let Made { applications, exporter, tunnels, dedup } =
+        let Made { applications, exporter, gatherer, tunnels, dedup } =
             applications::make(&config, workers, &bells, &reserve, true)?;
         applications::lower_mtus(&applications, PORTS_MAX, &mut writer);
         let mut sync = TableSync::start(&port_names(&config), writer, requests.clone())?;
@@ -141,6 +149,7 @@ impl Live {
             warnings: Mutex::new(notes),
             refusals: Mutex::default(),
             stalls: AtomicU64::default(),
+            counts_flows: flows.is_some(),
             layer3: Mutex::default(),
             inbox: Mutex::default(),
             control,
@@ -152,8 +161,13 @@ impl Live {
             (backend.router.clone(), if is_told { config.ports.len() } else { 0 });
         let counted =
             Box::new(move || (0..ports).map(|slot| export::counts(&counting, slot)).collect());
+        let gathering = gatherer
+            .zip(flows.clone())
+            .map(|(gatherer, flows)| Gathering::new(flows, gatherer, places));
         let export = exporter
-            .map(|exporter| Export::start(&config, exporter, export_bell, counted, tell))
+            .map(|exporter| {
+                Export::start(&config, (exporter, gathering), export_bell, counted, tell)
+            })
             .transpose()?;
         let told = backend.clone();
         let keep = move |words| told.replace_warning("esp:", words);
@@ -174,6 +188,7 @@ impl Live {
             sync,
             injection,
             export,
+            flows,
             tunnels,
             conversation,
             reserve,
@@ -267,7 +282,7 @@ type Opened = (Vec<OpenPort>, Vec<String>);
 /// Opens every configured port. One that is absent or down is taken in when it comes; whatever
 /// else prevents one is an error, for waiting would not mend it.
 fn open_ports(
-    config: &Config,
+    by: &open::By<'_>,
     umem: &Arc<Umem>,
     cpus: &[Option<usize>],
     journal: &Journal,
@@ -275,8 +290,9 @@ fn open_ports(
 ) -> Result<Opened> {
     let mut ports = Vec::new();
     let mut notes = Vec::new();
+    let config = by.config;
     for (slot, port) in config.ports.iter().enumerate() {
-        let opened = open::open(umem, port, (&config.router, None), cpus.len() as u32, journal);
+        let opened = open::open(umem, port, by, cpus.len() as u32, journal);
         let (mut live, open) = match opened {
             Ok(opened) => opened,
             Err(error) if open::may_come(&error) => {

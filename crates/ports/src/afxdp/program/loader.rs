@@ -91,6 +91,16 @@ pub(super) fn load(
 mod tests {
     use super::*;
 
+    /// Whoever exports no flows pays for none.
+    #[test]
+    fn the_object_that_counts_no_flows_has_nothing_of_it() {
+        let names = |object: &[u8], name: &[u8]| object.windows(name.len()).any(|it| it == name);
+        for name in ["flows_even", "flows_odd", "flows_call", ".data.accounts", "account_of"] {
+            let name = name.as_bytes();
+            assert_eq!((names(OBJECT, name), names(COUNTED, name)), (false, true));
+        }
+    }
+
     /// Else two builds of one commit would differ.
     #[test]
     fn the_object_does_not_say_where_the_tree_lies() {

@@ -9,7 +9,7 @@ use ebb_control::policies;
 use ebb_graph::PortId;
 use ebb_host::Courier;
 use ebb_host::clock::monotonic;
-use ebb_ports::afxdp::{Handoff, Inheritance, Umem, find_modules};
+use ebb_ports::afxdp::{Handoff, Inheritance, KernelFlows, Umem, find_modules};
 use ebb_service::Doors;
 use tracing::{info, warn};
 
@@ -137,7 +137,7 @@ impl Predecessor {
         config: &Config,
         umem: &Arc<Umem>,
         workers: usize,
-        interfaces: &Mutex<Interfaces>,
+        (interfaces, flows): (&Mutex<Interfaces>, Option<&Arc<KernelFlows>>),
     ) -> Result<Vec<OpenPort>> {
         let theirs = self.offer.workers;
         anyhow::ensure!(
@@ -157,7 +157,8 @@ impl Predecessor {
             let handoff = Handoff { description: offered.description(), descriptors };
             let mut taken = port.clone();
             taken.path = offered.path.unwrap_or(port.path);
-            let taken = open::take(umem, &taken, offered.form(), workers as u32, handoff);
+            let form = (offered.form(), flows);
+            let taken = open::take(umem, &taken, form, workers as u32, handoff);
             let (live, open) = taken.with_context(|| format!("port {}", port.name))?;
             interfaces.lock().expect("interfaces").place(PortId(slot as u8), live);
             ports.push(open);

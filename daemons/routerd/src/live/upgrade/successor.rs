@@ -285,6 +285,8 @@ impl Live {
             json!({ "pid": child.id(), "version": version, "silence_us": micros, "lost": lost });
         _ = answer.send(Ok(outcome));
         self.injection.end();
+        // Its program counts in tables of its own; what stands in ours is ours to tell.
+        self.export = None;
         std::thread::sleep(LAST_WORDS);
         // The new program has removed the file by now, or died.
         match child.try_wait() {
