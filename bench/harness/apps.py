@@ -14,6 +14,9 @@ POLICIES = ["poll", "napi", "powersave"]
 # Packets a second, the same for all applications.
 RATES = [5_000, 20_000, 60_000]
 FRAME_BYTES = 1024
+# More than two routers carry, and between whom: 16,384 flows.
+FLOOD = 2_000_000
+FEW = ("10.1.0.0/24", "10.2.0.0/26")
 REDUNDANCY = 0.5
 # Which CPU the workers of both routers have: the generator polls the other.
 WORKERS_CPU = 1
@@ -61,10 +64,10 @@ class Row(Lab):
             way = ["blackhole", other] if not wanted else [other, "via", "10.254.0.2" if place == "near" else "10.254.0.1"]
             self.inside(self.spaces[place], "ip", "route", "replace", *way)
 
-    def send(self, rate, seconds):
+    def send(self, rate, seconds, between=("10.1.0.0/16", "10.2.0.0/16"), size=FRAME_BYTES):
         """Redundant payload from one host to the other."""
-        words = ["traffic", "send", "g0", "--to", self.mac, "--sources", "10.1.0.0/16", "--destinations", "10.2.0.0/16",
-                 "--ipv6-share", "0", "--size", str(FRAME_BYTES), "--redundancy", str(REDUNDANCY), "--receive-on", "g1",
+        words = ["traffic", "send", "g0", "--to", self.mac, "--sources", between[0], "--destinations", between[1],
+                 "--ipv6-share", "0", "--size", str(size), "--redundancy", str(REDUNDANCY), "--receive-on", "g1",
                  "--rate", str(rate), "--seconds", str(seconds), "--json"]
         # What could not be sent in time is an exit status of 4; it is in the figures.
         text = self.inside(self.hosts, "taskset", "-c", str(1 - WORKERS_CPU), self.tools.ebb, *words, check=False)
@@ -76,8 +79,8 @@ class Row(Lab):
 class One(Router):
     """One of both routers."""
 
-    def __init__(self, lab, place, application):
-        self.place, self.application = place, application
+    def __init__(self, lab, place, application, path="worker"):
+        self.place, self.application, self.path = place, application, path
         self.lab, self.socket = lab, lab.path(f"{place}.sock")
         config = self.write("napi")
         self.child = lab.spawn(lab.spaces[place], lab.tools.ebb, "router", "run", "-c", config, log=f"{place}.log")
@@ -87,7 +90,7 @@ class One(Router):
         apps = "" if self.application == "routing" else f'apps = ["{self.application}"]\n'
         text = (f'[router]\nworkers = 1\ncpus = [{WORKERS_CPU}]\nmode = "{mode}"\n{apps}[status]\nsocket = "{self.socket}"\n'
                 f'[governor]\njournal_directory = "{self.lab.path(self.place)}"\nlatency_budget_us = {BUDGET_US}\n')
-        text += "".join(f'[[port]]\nname = "{port}"\npath = "worker"\n' for port in ("lan", "wire"))
+        text += "".join(f'[[port]]\nname = "{port}"\npath = "{self.path}"\n' for port in ("lan", "wire"))
         with open(self.lab.path(f"{self.place}.toml"), "w") as file:
             file.write(text + self.section())
         return self.lab.path(f"{self.place}.toml")
@@ -148,6 +151,42 @@ def apps(context):
     summary = {"frame_bytes": FRAME_BYTES, "redundancy": REDUNDANCY, "seconds": seconds, "rows": rows}
     context.record.result("apps", table, summary)
     draw(context, rows)
+
+
+def carried(context):
+    """What two routers in a row carry with flow export and without, on either path, in turns."""
+    if os.cpu_count() < 2:
+        raise Failure("two CPUs are needed, one for the generator")
+    seconds, turns = (0.5, 1) if context.quick else (3.0, 5)
+    rows = []
+    with Row(context.tools) as lab:
+        lab.clear_ways(True)
+        for path in ("worker", "kernel"):
+            for turn in range(turns):
+                row = {"path": path, "turn": turn}
+                for application in ("routing", "ipfix"):
+                    with One(lab, "near", application, path) as near, One(lab, "far", application, path) as far:
+                        near.wait(), far.wait()
+                        time.sleep(0.5)
+                        lab.send(20_000, 0.5, FEW)
+                        others, busy, begun = quiet.Others(lab.pids()), quiet.busy(), time.monotonic()
+                        seen = lab.send(FLOOD, seconds, FEW, 64)
+                        span, busy = time.monotonic() - begun, quiet.busy() - busy
+                        others = others.share(resource.getrusage(resource.RUSAGE_CHILDREN))
+                        packets = max(seen["received"], 1)
+                        row[application] = {"pps": packets / span, "others_cores": others,
+                                            "us_per_packet": 1e6 * (busy - others * span) / packets}
+                row["ratio"] = row["ipfix"]["pps"] / row["routing"]["pps"]
+                row["cpu_ratio"] = row["routing"]["us_per_packet"] / row["ipfix"]["us_per_packet"]
+                context.say(f"  {path}: {row}")
+                rows.append(row)
+    table = [["path", "routing, packets/s", "with ipfix", "ratio, median", "least", "by CPU, median", "least"]]
+    for path in ("worker", "kernel"):
+        of = [row for row in rows if row["path"] == path]
+        middle = lambda values: sorted(values)[len(of) // 2]
+        table.append([path, *(middle([row[one]["pps"] for row in of]) for one in ("routing", "ipfix")),
+                      *(pick([row[ratio] for row in of]) for ratio in ("ratio", "cpu_ratio") for pick in (middle, min))])
+    context.record.result("carried", table, {"rows": rows})
 
 
 def measured(context, lab, routers, series, seconds):

@@ -15,10 +15,11 @@ use ebb_ports::afxdp::{KernelFlow, KernelFlows};
 use ebb_units::Time;
 use tracing::warn;
 
-use crate::config::Config;
+use crate::config::{Config, FlowExport};
 
-/// How often flows are taken, unless they need room.
-const EVERY: Duration = Duration::from_millis(500);
+/// How often flows are taken at most, unless they need room: each flow that goes on begins anew in the other table then, which
+/// takes the program several times what a further packet does.
+const EVERY: Duration = Duration::from_secs(2);
 /// Most flows that one of the kernel's two tables holds, some 150 bytes each; when it is half full they are taken.
 const ROOM_MAX: u32 = 65_536;
 /// What is no port.
@@ -56,14 +57,23 @@ pub struct Gathering {
     flows: Arc<KernelFlows>,
     gatherer: Gatherer,
     places: Places,
+    every: Duration,
     at: Time,
     is_told: bool,
 }
 
 impl Gathering {
-    /// From the kernel's tables to records.
-    pub fn new(flows: Arc<KernelFlows>, gatherer: Gatherer, places: Places) -> Gathering {
-        Gathering { flows, gatherer, places, at: Time::ZERO, is_told: false }
+    /// From the kernel's tables to records, by the timeouts of `of`.
+    pub fn new(
+        of: &FlowExport,
+        flows: Arc<KernelFlows>,
+        gatherer: Gatherer,
+        places: Places,
+    ) -> Gathering {
+        // A flow is told when a quarter more than its timeout has passed, as workers tell it.
+        let least = Duration::from_secs(of.idle_timeout_s.min(of.active_timeout_s).into());
+        let every = EVERY.min(least / 4);
+        Gathering { flows, gatherer, places, every, at: Time::ZERO, is_told: false }
     }
 
     /// Readable when flows need room.
@@ -74,7 +84,7 @@ impl Gathering {
     /// Takes what was counted, if it is time, and ends flows.
     pub(super) fn turn(&mut self) {
         let now = clock::monotonic();
-        if self.flows.is_half_full() || now.since(self.at) >= EVERY && self.flows.has_some() {
+        if self.flows.is_half_full() || now.since(self.at) >= self.every && self.flows.has_some() {
             self.at = now;
             self.take();
         }

@@ -163,7 +163,7 @@ impl Live {
             Box::new(move || (0..ports).map(|slot| export::counts(&counting, slot)).collect());
         let gathering = gatherer
             .zip(flows.clone())
-            .map(|(gatherer, flows)| Gathering::new(flows, gatherer, places));
+            .map(|(gatherer, flows)| Gathering::new(&config.ipfix, flows, gatherer, places));
         let export = exporter
             .map(|exporter| {
                 Export::start(&config, (exporter, gathering), export_bell, counted, tell)
