@@ -161,7 +161,7 @@ def carried(context):
     rows = []
     with Row(context.tools) as lab:
         lab.clear_ways(True)
-        for path in ("worker", "kernel"):
+        for path in ("kernel", "worker"):
             for turn in range(turns):
                 row = {"path": path, "turn": turn}
                 for application in ("routing", "ipfix"):
