@@ -131,9 +131,12 @@ mod tests {
         status.ports.push(port);
         status.applications[1].nodes.push(node(IN_KERNEL, 0));
         let graph = of(&status);
-        let last = |at: usize| [&graph["nodes"][at]["node"], &graph["nodes"][at]["place"]];
-        assert_eq!((last(4), last(5)), (["forward", IN_KERNEL], ["ipfix", IN_KERNEL]));
-        assert_eq!([&graph["nodes"][1]["packets"], &graph["nodes"][4]["packets"]], [60, 40]);
+        let last =
+            |at: usize| [graph["nodes"][at]["node"].as_str(), graph["nodes"][at]["place"].as_str()];
+        assert_eq!(last(4), [Some("forward"), Some(IN_KERNEL)]);
+        assert_eq!(last(5), [Some("ipfix"), Some(IN_KERNEL)]);
+        assert_eq!(graph["nodes"][1]["packets"], 60);
+        assert_eq!(graph["nodes"][4]["packets"], 40);
         assert_eq!(graph["nodes"][5]["ns_per_packet"], Value::Null);
         let text = text(&graph, &Terminal::plain());
         assert!(

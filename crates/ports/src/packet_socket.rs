@@ -271,7 +271,7 @@ fn arrived(message: &libc::msghdr) -> Arrived {
     // SAFETY: a header that was found lies within the control data, which is aligned for it.
     while let Some(header) = unsafe { at.as_ref() } {
         let stamps = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
-        let len = header.cmsg_len as usize;
+        let len = header.cmsg_len;
         // SAFETY: only computes a length.
         let whole = unsafe { libc::CMSG_LEN(size_of::<[libc::timespec; 3]>() as u32) } as usize;
         if (header.cmsg_level, header.cmsg_type) == stamps && len >= whole {
