@@ -357,7 +357,7 @@ fn peers_that_contradict_themselves_are_refused() {
     refused(
         "\"eth1\"\n\n",
         "\"eth1\"\npath = \"kernel\"\n\n",
-        "applications do not see packets on the kernel path",
+        "dedup does not see packets on the kernel path",
     );
     let twice = format!("{PEER}{}", &PEER[PEER.find("[[dedup").expect("a peer")..]);
     let said = Config::from_str("a", &twice).unwrap_err().to_string();
