@@ -31,6 +31,10 @@ Examples:
   ebb tor check -c tor.toml")]
     Check(Check),
     /// Show the state of a running switch, as JSON
+    #[command(after_help = "\
+Examples:
+  ebb tor show
+  ebb tor show --socket /run/ebb/tor.sock | jq .clock")]
     Show(Target),
     /// Watch a running switch
     #[command(after_help = "\

@@ -175,7 +175,8 @@ impl Racks {
     /// What a program shows of itself; nothing while it does not answer.
     fn status(&self, name: &str) -> Value {
         let socket = self.at(&format!("{name}.sock"));
-        let output = run(EBB, &["ocs", "show", "--socket", &socket]);
+        let program = if name == "tor" { "tor" } else { "ocs" };
+        let output = run(EBB, &[program, "show", "--socket", &socket]);
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
