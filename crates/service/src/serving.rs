@@ -6,10 +6,12 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::place::{BindError, Bound, bind, inherit};
 use crate::{Daemon, METRICS_PATIENCE, PATIENCE, http, socket};
@@ -52,6 +54,8 @@ pub struct Serving {
     socket: Option<Bound>,
     /// A descriptor of the socket, for another process, and what accepts its clients.
     accepting: Option<(OwnedFd, AbortHandle)>,
+    /// Requests on the socket that are not answered yet.
+    open: socket::Open,
 }
 
 /// Where metrics are served.
@@ -112,6 +116,7 @@ pub fn serve_at(
         thread: None,
         socket,
         accepting: None,
+        open: socket::Open::default(),
     };
     match doors.metrics.map(TcpListener::from) {
         Some(listener) if options.metrics.is_some() => {
@@ -122,7 +127,7 @@ pub fn serve_at(
     }
     if let Some(listener) = listener {
         let copy = listener.try_clone().map_err(ServeError::Thread)?;
-        let task = runtime.spawn(socket::accept(listener, daemon, PATIENCE));
+        let task = runtime.spawn(socket::accept(listener, daemon, PATIENCE, serving.open.clone()));
         serving.accepting = Some((copy.into(), task.abort_handle()));
     }
     let thread = std::thread::Builder::new().name("ebb-api".into()).spawn(move || {
@@ -215,6 +220,14 @@ impl Serving {
         self.accepting.iter().for_each(|(_, task)| task.abort());
         let present = self.metrics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         present.iter().for_each(|endpoint| endpoint.task.abort());
+    }
+
+    /// Waits until requests that were heard on the socket are answered, but no longer than `most`.
+    pub fn wait_until_answered(&self, most: Duration) {
+        let begun = Instant::now();
+        while self.open.count() > 0 && begun.elapsed() < most {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Where the metrics are served.

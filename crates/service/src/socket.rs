@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener as StdListener;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -31,10 +32,40 @@ struct Desk {
     patience: Duration,
     /// The last reply of a stream, and when it was made.
     latest: Mutex<Option<(Instant, Arc<str>)>>,
+    open: Open,
+}
+
+/// Requests that were heard and are not answered yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    /// One more, until it is dropped.
+    fn one(&self) -> One<'_> {
+        self.0.fetch_add(1, Relaxed);
+        One(&self.0)
+    }
+}
+
+struct One<'o>(&'o AtomicUsize);
+
+impl Drop for One<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 /// Serves clients until it is dropped; who says or takes nothing for `patience` is let go.
-pub(crate) async fn accept(listener: StdListener, daemon: Arc<dyn Daemon>, patience: Duration) {
+pub(crate) async fn accept(
+    listener: StdListener,
+    daemon: Arc<dyn Daemon>,
+    patience: Duration,
+    open: Open,
+) {
     let listener = listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
     let listener = match listener {
         Ok(listener) => listener,
@@ -42,7 +73,7 @@ pub(crate) async fn accept(listener: StdListener, daemon: Arc<dyn Daemon>, patie
             return tracing::error!(%error, code = "EBB-S004", "the status socket is not served");
         }
     };
-    let desk = Arc::new(Desk { daemon, patience, latest: Mutex::new(None) });
+    let desk = Arc::new(Desk { daemon, patience, latest: Mutex::new(None), open });
     let clients = Arc::new(Semaphore::new(CLIENTS_MAX));
     let mut reserve = Vec::new();
     loop {
@@ -108,6 +139,7 @@ async fn converse(stream: UnixStream, desk: &Desk) -> io::Result<()> {
         if let Ok(Request::Subscribe { every }) = request {
             stream_to(&mut read, &mut write, every, desk).await?;
         } else {
+            let _open = desk.open.one();
             desk.send(&mut write, &line_of(&desk.answer(request).await)).await?;
         }
         // What follows an overlong line cannot be told from its rest.

@@ -232,7 +232,12 @@ fn clients_that_say_nothing_keep_nobody_waiting_and_are_let_go() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let patience = Duration::from_millis(100);
         let daemon = Arc::new(Parrot::default());
-        runtime.expect("one").block_on(socket::accept(listener, daemon, patience));
+        runtime.expect("one").block_on(socket::accept(
+            listener,
+            daemon,
+            patience,
+            socket::Open::default(),
+        ));
     });
     let silent: Vec<UnixStream> =
         (0..2 * CLIENTS_MAX).map(|_| UnixStream::connect(&path).expect("it listens")).collect();
@@ -475,6 +480,28 @@ fn doors_are_handed_over() {
     }
     assert!(http(next.metrics_address(), "/metrics").ends_with("# EOF\n"));
     assert_eq!(known.request(&json!({ "say": 2 })).expect("still in"), json!({ "say": 2 }));
+}
+
+/// Whoever leaves can wait until its last client has been told.
+#[test]
+fn what_was_asked_is_answered_before_one_leaves() {
+    let place = TestPath::new("leaving");
+    let daemon = Arc::new(Parrot::default());
+    let serving = serve(place.options(), daemon.clone()).expect("a socket");
+    let mut asks = client(&place.socket()).expect("it listens");
+    std::thread::scope(|scope| {
+        let told = scope.spawn(move || asks.request(&json!({ "enter": {} })));
+        let (hall, changed) = &daemon.hall;
+        drop(changed.wait_while(hall.lock().expect("sound"), |hall| hall.inside == 0));
+        let short = std::time::Duration::from_millis(30);
+        serving.wait_until_answered(short);
+        assert!(!told.is_finished(), "it does not wait for ever");
+        hall.lock().expect("sound").open = true;
+        changed.notify_all();
+        serving.wait_until_answered(1000 * short);
+        drop(serving);
+        assert_eq!(told.join().expect("it ends").expect("an answer"), "served");
+    });
 }
 
 #[test]

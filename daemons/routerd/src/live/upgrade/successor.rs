@@ -21,8 +21,10 @@ use super::{Offer, OfferedPort, PROTOCOL, Replace, Spoken, Word, say, spoken};
 use crate::live::Live;
 use crate::tunnel_state::Keeper;
 
-/// How long a client may take to hear the answer, and the kernel's packets to be handed to it.
+/// How long the kernel's packets may take to be handed to it.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How long clients may take to hear their answers, on a machine that has much else to do.
+const ANSWERS: Duration = Duration::from_secs(3);
 
 /// How long is read at most of what has come, before others have their turn.
 const GLANCE: Duration = Duration::from_millis(1);
@@ -288,6 +290,7 @@ impl Live {
         // Its program counts in tables of its own; what stands in ours is ours to tell.
         self.export = None;
         std::thread::sleep(LAST_WORDS);
+        self.api.iter().for_each(|api| api.wait_until_answered(ANSWERS));
         // The new program has removed the file by now, or died.
         match child.try_wait() {
             Ok(Some(_)) => _ = self.journal.finish(),
