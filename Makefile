@@ -44,6 +44,7 @@ miri: ## Rings, packet memory and batches under Miri (a nightly toolchain with m
 lint: tools-solver ## Formatting, clippy and rustdoc without a warning; licences of dependencies
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	@$(CARGO) clippy -p ebb-cli --no-default-features --quiet -- -D warnings # what a first `make demo` builds
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	@scripts/deny
 

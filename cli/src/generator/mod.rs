@@ -204,6 +204,7 @@ impl Generator {
     }
 
     /// How alike flows fared ([`Tracker::fairness`]).
+    #[cfg(feature = "systems")]
     pub fn fairness(&self) -> f64 {
         self.tracker.fairness()
     }

@@ -35,22 +35,25 @@ const INTERRUPTED: u8 = 130;
 #[command(after_help = "\
 Examples:
   sudo ebb cluster bench
-  sudo ebb cluster bench --json > bench.json      for `bench` of a placement file of ebb plan cluster
+  sudo ebb cluster bench --json > bench.json     for `bench` of a placement file of ebb plan cluster
   sudo ebb cluster bench scaling --share 0.1 --seconds 3
   sudo ebb cluster bench isolation binding --out /tmp/bench
-  sudo ebb cluster bench front guests --rates      by frame length: rate without loss, latency, fairness
+  sudo ebb cluster bench front guests --rates   rate without loss, latency, fairness by frame length
 
-Each case compares setups that differ in one respect and measures them in turn: packets of 64 bytes, or --packets,
-from one side to the other, more than can be forwarded. The median of the turns' ratios confirms or refutes a rule of
-Li 2012; it is undecided where the setups differ by less than 5 % or the turns disagree. Back-ends are network
-namespaces with kernel threads of their own, which are bound, weighted and limited like those of a guest. The case
-guests puts virtual machines (QEMU) and a worker over AF_XDP in their place; without hardware virtualisation the
+Each case compares setups that differ in one respect and measures them in turn: packets of 64
+bytes, or --packets, from one side to the other, more than can be forwarded. The median of the
+turns' ratios confirms or refutes a rule of Li 2012; it is undecided where the setups differ by
+less than 5 % or the turns disagree. Back-ends are network namespaces with kernel threads of their
+own, which are bound, weighted and limited like those of a guest. The case guests puts virtual
+machines (QEMU) and a worker over AF_XDP in their place; without hardware virtualisation the
 machines are emulated, and their figures say so (machine, emulated).
-JSON: setups.NAME has kpps (median, least, most, runs) and mbps, scaling the throughput by number of back-ends,
-rules the verdicts, costs the processor time per packet and thread, skipped what this machine cannot run.
-With --rates setups are not compared: for frames of 64 to 1518 bytes and a mix, or --packets, rates has for each the highest
-rate without loss (RFC 2544; least and most of the turns), latency at 50 and 90 % of it, and what comes of 1.5 times that rate,
-with Jain's index of the parts of their packets that flows got (1: all alike).
+JSON: setups.NAME has kpps (median, least, most, runs) and mbps, scaling the throughput by number
+of back-ends, rules the verdicts, costs the processor time per packet and thread, skipped what
+this machine cannot run.
+With --rates setups are not compared: for frames of 64 to 1518 bytes and a mix, or --packets,
+rates has for each the highest rate without loss (RFC 2544; least and most of the turns), latency
+at 50 and 90 % of it, and what comes of 1.5 times that rate, with Jain's index of the parts of
+their packets that flows got (1: all alike).
 
 Cases: scaling, balancers, isolation, links, binding, priority, small-routers, front, guests.
 Exit status: 0 when anything was measured; cases that were not are listed with the reason.")]

@@ -359,6 +359,18 @@ fn two_halves_come_to_the_same_as_the_whole() {
     assert!(ended.len() > 12, "{}", ended.len());
 }
 
+/// A circle over the cut is seen in both halves together.
+#[test]
+fn a_deadlock_over_the_cut_is_seen() {
+    let grid = Grid::mesh(2, 2);
+    let trusted = ring_demand(&grid, 0.9, 1, true).unwrap();
+    let at_once = trace(&[(0, 0, 3, 20), (0, 1, 2, 20), (0, 3, 0, 20), (0, 2, 1, 20)]);
+    let how = VcRouter { vcs: 1, depth: 4, ..VcRouter::default() };
+    let phases = Phases::fixed(0, 20_000, 0);
+    let status = same_in_two(&grid, &trusted, &at_once, how, Clock::SAME, phases);
+    assert!(matches!(status, Status::Deadlocked(_)), "{status:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
