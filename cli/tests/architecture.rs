@@ -181,7 +181,7 @@ fn studies_read_no_clock_and_no_terminal() {
 fn commands_that_run_studies_name_no_system() {
     let guilty = files_with(&["cli/src/study", "dashboard/src", "python/src"], &["ebb_system_"]);
     assert!(guilty.is_empty(), "systems named in {guilty:?}");
-    let commands = ["main.rs", "reproduce.rs", "schema.rs", "completion.rs", "manual.rs"];
+    let commands = ["lib.rs", "reproduce.rs", "schema.rs", "completion.rs", "manual.rs"];
     for file in commands.map(|name| root().join("cli/src").join(name)) {
         let code = code_of(&file);
         assert!(!code.contains("ebb_system_"), "systems named in {}", file.display());
