@@ -1,19 +1,24 @@
 //! Virtual output queues: one per destination rack, so that what waits for a circuit holds up
-//! nobody else. In each, what came by one interface and from one source keeps its order; interfaces take turns by bytes, and
-//! so do the sources of each (deficit round robin, Shreedhar and Varghese 1995); who has most there loses where it is full.
+//! nobody else. In each, a flow keeps its order; interfaces take turns by bytes, so do the sources of each, and so do the flows
+//! of each source (deficit round robin, Shreedhar and Varghese 1995): the acknowledgements of a host do not wait behind
+//! all that it sends itself. Who has most loses where a queue is full.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use ebb_graph::{Batch, Packet};
+use ebb_wire::Flow;
 
 /// Bytes of a frame on the link beside those in memory: preamble, check sequence, gap.
 pub const FRAMING: u64 = 24;
 /// Bytes that whoever has the turn may send: a usual packet.
 const QUANTUM: u64 = 1_514 + FRAMING;
-/// Lines into which the sources of an interface are dealt.
-const LINES: usize = 16;
-/// Where a packet begins in its frame, behind its EtherType.
-const IP: usize = 14;
+/// Lots into which the sources of an interface are dealt.
+const SOURCES: usize = 16;
+/// And lines into which the flows of those are.
+const FLOWS: usize = 8;
+/// Length of an Ethernet header.
+const LINK: usize = 14;
 
 /// What a frame takes of the link.
 pub fn wire_len(packet: &Packet) -> u64 {
@@ -56,7 +61,20 @@ impl Turns {
     }
 }
 
-/// Frames of some sources of one interface, in the order in which they came.
+/// What waits somewhere, and leaves by turns. Where in it a packet belongs is a path: a number for each level below.
+trait Waiting: Default {
+    /// Bytes that wait.
+    fn bytes(&self) -> u64;
+    /// What the frame that has the turn takes of the link, 0 for none.
+    fn first(&mut self) -> u64;
+    fn put(&mut self, place: &[usize], packet: Packet, at_front: bool);
+    /// Takes the frame that has the turn.
+    fn pop(&mut self) -> Option<Packet>;
+    /// Takes the last frame of whoever has most, at each level.
+    fn drop_last(&mut self) -> Option<Packet>;
+}
+
+/// Frames in the order in which they came.
 #[derive(Debug, Default)]
 struct Line {
     frames: VecDeque<Packet>,
@@ -64,128 +82,102 @@ struct Line {
 }
 
 impl Line {
-    fn first(&self) -> u64 {
-        self.frames.front().map_or(0, wire_len)
+    fn taken(&mut self, packet: Option<Packet>) -> Option<Packet> {
+        self.bytes -= packet.as_ref().map_or(0, wire_len);
+        packet
     }
 }
 
-/// What came by one interface.
+impl Waiting for Line {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn first(&mut self) -> u64 {
+        self.frames.front().map_or(0, wire_len)
+    }
+
+    fn put(&mut self, _: &[usize], packet: Packet, at_front: bool) {
+        self.bytes += wire_len(&packet);
+        match at_front {
+            true => self.frames.push_front(packet),
+            false => self.frames.push_back(packet),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Packet> {
+        let first = self.frames.pop_front();
+        self.taken(first)
+    }
+
+    fn drop_last(&mut self) -> Option<Packet> {
+        let last = self.frames.pop_back();
+        self.taken(last)
+    }
+}
+
+/// Some that take turns.
 #[derive(Debug, Default)]
-struct Input {
-    lines: [Line; LINES],
+struct Shared<One> {
+    /// As many as there were places for.
+    of: Vec<One>,
     turns: Turns,
     bytes: u64,
 }
 
-impl Input {
-    fn next(&mut self) -> Option<usize> {
-        let lines = &self.lines;
-        self.turns.next(|line| lines[line].first())
+impl<One: Waiting> Waiting for Shared<One> {
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn first(&mut self) -> u64 {
-        self.next().map_or(0, |line| self.lines[line].first())
+        let of = &mut self.of;
+        self.turns.next(|one| of[one].first()).map_or(0, |one| of[one].first())
     }
 
-    fn put(&mut self, line: usize, packet: Packet, at_front: bool) {
-        let (len, of) = (wire_len(&packet), &mut self.lines[line]);
-        if of.frames.is_empty() {
-            self.turns.join(line);
+    fn put(&mut self, place: &[usize], packet: Packet, at_front: bool) {
+        let (one, place) = place.split_first().expect("a number for each level");
+        if self.of.len() <= *one {
+            self.of.resize_with(one + 1, One::default);
         }
-        match at_front {
-            true => of.frames.push_front(packet),
-            false => of.frames.push_back(packet),
+        if self.of[*one].bytes() == 0 {
+            self.turns.join(*one);
         }
-        of.bytes += len;
-        self.bytes += len;
+        self.bytes += wire_len(&packet);
+        self.of[*one].put(place, packet, at_front);
     }
 
     fn pop(&mut self) -> Option<Packet> {
-        let line = &mut self.lines[self.turns.0.front()?.0];
-        let packet = line.frames.pop_front()?;
+        let of = &mut self.of;
+        let one = self.turns.next(|one| of[one].first())?;
+        let one = &mut of[one];
+        let packet = one.pop()?;
         let len = wire_len(&packet);
-        line.bytes -= len;
         self.bytes -= len;
-        self.turns.spend(len, line.frames.is_empty());
+        self.turns.spend(len, one.bytes() == 0);
         Some(packet)
     }
 
-    /// The line with most.
-    fn longest(&self) -> usize {
-        (0..LINES).max_by_key(|line| self.lines[*line].bytes).expect("there are lines")
-    }
-
-    /// Takes the last frame of a line.
-    fn drop_last(&mut self, line: usize) -> Option<Packet> {
-        let of = &mut self.lines[line];
-        let packet = of.frames.pop_back()?;
-        let len = wire_len(&packet);
-        of.bytes -= len;
-        self.bytes -= len;
-        if of.frames.is_empty() {
-            self.turns.leave(line);
+    fn drop_last(&mut self) -> Option<Packet> {
+        let most = (0..self.of.len()).max_by_key(|one| self.of[*one].bytes())?;
+        let packet = self.of[most].drop_last()?;
+        self.bytes -= wire_len(&packet);
+        if self.of[most].bytes() == 0 {
+            self.turns.leave(most);
         }
         Some(packet)
     }
 }
 
-/// What waits for one rack.
-#[derive(Debug, Default)]
-struct Queue {
-    /// By the number of the interface.
-    inputs: Vec<Input>,
-    turns: Turns,
-    frames: usize,
-}
-
-impl Queue {
-    fn put(&mut self, (input, line): (usize, usize), packet: Packet, at_front: bool) {
-        if self.inputs.len() <= input {
-            self.inputs.resize_with(input + 1, Input::default);
-        }
-        if self.inputs[input].bytes == 0 {
-            self.turns.join(input);
-        }
-        self.inputs[input].put(line, packet, at_front);
-        self.frames += 1;
-    }
-
-    fn next(&mut self) -> Option<usize> {
-        let inputs = &mut self.inputs;
-        self.turns.next(|input| inputs[input].first())
-    }
-
-    fn pop(&mut self) -> Option<Packet> {
-        let input = self.next()?;
-        let input = &mut self.inputs[input];
-        input.next()?;
-        let packet = input.pop()?;
-        self.turns.spend(wire_len(&packet), input.bytes == 0);
-        self.frames -= 1;
-        Some(packet)
-    }
-
-    /// Where most waits.
-    fn longest(&self) -> Option<(usize, usize)> {
-        let input = (0..self.inputs.len()).max_by_key(|input| self.inputs[*input].bytes)?;
-        Some((input, self.inputs[input].longest()))
-    }
-
-    fn drop_last(&mut self, (input, line): (usize, usize)) -> Option<Packet> {
-        let packet = self.inputs[input].drop_last(line)?;
-        if self.inputs[input].bytes == 0 {
-            self.turns.leave(input);
-        }
-        self.frames -= 1;
-        Some(packet)
-    }
-}
+/// What waits for one rack: by interface, source and flow.
+type Queue = Shared<Shared<Shared<Line>>>;
 
 /// The queues of a rack.
 #[derive(Debug)]
 pub struct Voqs {
     queues: Vec<Queue>,
     bytes: Vec<u64>,
+    frames: usize,
     limit: u64,
     mark: u64,
     seed: u64,
@@ -193,42 +185,36 @@ pub struct Voqs {
 
 impl Voqs {
     /// One queue for each of `racks`, each for `limit` bytes; it is long from `mark` on. By the seed, which nobody is to
-    /// know, sources share lines.
+    /// know, sources and flows share lines.
     pub fn new(racks: usize, limit: u64, mark: u64, seed: u64) -> Voqs {
         let queues = (0..racks).map(|_| Queue::default()).collect();
-        Voqs { queues, bytes: vec![0; racks], limit, mark, seed }
+        Voqs { queues, bytes: vec![0; racks], frames: 0, limit, mark, seed }
     }
 
     /// Whether a queue is so long that whoever sent this packet is to slow down: those are not by whose interface no
     /// more waits than were it alone to keep the queue short.
     pub fn is_long(&self, to: usize, packet: &Packet) -> bool {
         let queue = &self.queues[to];
-        let own = queue.inputs.get(usize::from(packet.input.0)).map_or(0, |input| input.bytes);
+        let own = queue.of.get(usize::from(packet.input.0)).map_or(0, Waiting::bytes);
         let share = self.mark / queue.turns.0.len().max(1) as u64;
         self.bytes[to] > self.mark && own > share
     }
 
     /// Appends a frame. Where the queue is full, the last frames are given to `dropped` of who has most there.
     pub fn push(&mut self, to: usize, packet: Packet, dropped: &mut Batch) {
-        let (place, len) = (self.place(&packet), wire_len(&packet));
-        if len > self.limit {
+        if wire_len(&packet) > self.limit {
             return dropped.push(packet);
         }
-        self.queues[to].put(place, packet, false);
-        self.bytes[to] += len;
+        self.put(to, packet, false);
         while self.bytes[to] > self.limit {
-            let queue = &mut self.queues[to];
-            let last = queue.longest().and_then(|place| queue.drop_last(place));
-            let last = last.expect("the queue is not empty");
-            self.bytes[to] -= wire_len(&last);
-            dropped.push(last);
+            let last = self.queues[to].drop_last();
+            dropped.push(self.taken(to, last).expect("the queue is not empty"));
         }
     }
 
     /// What the first frame takes of the link.
     pub fn first(&mut self, to: usize) -> Option<u64> {
-        let queue = &mut self.queues[to];
-        queue.next().map(|input| queue.inputs[input].first())
+        self.waits(to).then(|| self.queues[to].first())
     }
 
     /// Whether something waits for a rack.
@@ -238,31 +224,43 @@ impl Voqs {
 
     /// Takes the first frame.
     pub fn pop(&mut self, to: usize) -> Option<Packet> {
-        let packet = self.queues[to].pop()?;
-        self.bytes[to] -= wire_len(&packet);
-        Some(packet)
+        let first = self.queues[to].pop();
+        self.taken(to, first)
     }
 
-    /// Puts a frame back where it was among those of its source, whatever the limit: it was let in before.
+    /// Puts a frame back where it was among those of its flow, whatever the limit: it was let in before.
     pub fn put_back(&mut self, to: usize, packet: Packet) {
+        self.put(to, packet, true);
+    }
+
+    fn put(&mut self, to: usize, packet: Packet, at_front: bool) {
         let place = self.place(&packet);
         self.bytes[to] += wire_len(&packet);
-        self.queues[to].put(place, packet, true);
+        self.frames += 1;
+        self.queues[to].put(&place, packet, at_front);
     }
 
-    /// By which interface a packet came, and the line of its source.
-    fn place(&self, packet: &Packet) -> (usize, usize) {
-        let data = packet.data();
-        let source = match data.get(IP - 2..IP) {
-            Some([0x86, 0xdd]) => data.get(IP + 8..IP + 24),
-            _ => data.get(IP + 12..IP + 16),
+    fn taken(&mut self, to: usize, packet: Option<Packet>) -> Option<Packet> {
+        if let Some(packet) = &packet {
+            self.bytes[to] -= wire_len(packet);
+            self.frames -= 1;
+        }
+        packet
+    }
+
+    /// By which interface a packet came, and the lines of its source and its flow.
+    fn place(&self, packet: &Packet) -> [usize; 3] {
+        let flow = Flow::of(packet.data().get(LINK..).unwrap_or_default());
+        let mixed = |number: u128| {
+            let folded = (number >> 64) as u64 ^ number as u64 ^ self.seed;
+            (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
         };
-        let words = source.unwrap_or_default().chunks_exact(4);
-        let mixed = words.fold(self.seed, |mixed, word| {
-            let word = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
-            (mixed.rotate_left(32) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        let source = flow.map_or(0, |flow| match flow.source {
+            IpAddr::V4(source) => u128::from(source.to_bits()),
+            IpAddr::V6(source) => source.to_bits(),
         });
-        (usize::from(packet.input.0), (mixed >> 32) as usize % LINES)
+        let flow = flow.map_or(0, |flow| flow.hash());
+        [usize::from(packet.input.0), mixed(source) % SOURCES, mixed(flow.into()) % FLOWS]
     }
 
     /// Bytes that wait, by destination.
@@ -282,7 +280,7 @@ impl Voqs {
 
     /// Frames that wait.
     pub fn frames(&self) -> usize {
-        self.queues.iter().map(|queue| queue.frames).sum()
+        self.frames
     }
 }
 

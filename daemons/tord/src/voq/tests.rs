@@ -5,12 +5,27 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A frame that came by an interface, of an IPv4 source; its first byte is a number.
+/// A frame that came by an interface, of an IPv4 source's only flow; its first byte is a number.
 fn frame(pool: &mut Pool, input: u8, source: u8, number: u8, len: usize) -> Packet {
-    let mut bytes = vec![0; len.max(IP + 20)];
+    frame_of(pool, input, (source, 0), number, len)
+}
+
+/// The same of one of the source's flows.
+fn frame_of(
+    pool: &mut Pool,
+    input: u8,
+    (source, flow): (u8, u8),
+    number: u8,
+    len: usize,
+) -> Packet {
+    let len = len.max(LINK + 28);
+    let mut bytes = vec![0; len];
     bytes[0] = number;
-    bytes[IP - 2..IP].copy_from_slice(&[8, 0]);
-    bytes[IP + 12..IP + 16].copy_from_slice(&[10, 0, input, source]);
+    bytes[LINK - 2..LINK + 1].copy_from_slice(&[8, 0, 0x45]);
+    bytes[LINK + 2..LINK + 4].copy_from_slice(&((len - LINK) as u16).to_be_bytes());
+    bytes[LINK + 9] = 17;
+    bytes[LINK + 12..LINK + 16].copy_from_slice(&[10, 0, input, source]);
+    bytes[LINK + 20..LINK + 22].copy_from_slice(&[1, flow]);
     let mut packet = pool.fill(&bytes).expect("a frame");
     packet.input = PortId(input);
     packet
@@ -85,11 +100,28 @@ fn sources_of_one_interface_take_turns() {
     assert!(first.len() >= 10, "{first:?}");
 }
 
+/// What a host answers does not wait behind all that it sends itself.
+#[test]
+fn flows_of_one_source_take_turns() {
+    let mut pool = Pool::standalone(4096);
+    let mut voqs = Voqs::new(3, 100_000, 50_000, 1);
+    let mut dropped = Batch::new();
+    for _ in 0..60 {
+        voqs.push(1, frame_of(&mut pool, 1, (1, 0), 0, 1000), &mut dropped);
+    }
+    // Of seven others the most share no line with it.
+    for flow in 1..8 {
+        voqs.push(1, frame_of(&mut pool, 1, (1, flow), flow, 60), &mut dropped);
+    }
+    let first: Vec<u8> = numbers(&mut voqs, 1)[..14].iter().copied().filter(|of| *of > 0).collect();
+    assert!(first.len() >= 4, "{first:?}");
+}
+
 proptest! {
-    /// Nothing comes twice or is forgotten, the bytes are those of what waits, and each source's frames keep their order.
+    /// Nothing comes twice or is forgotten, the bytes are those of what waits, and each flow's frames keep their order.
     #[test]
     fn what_is_pushed_is_taken_or_dropped_in_order(
-        steps in prop::collection::vec((0_u8..3, 0_u8..4, 60_usize..1500, any::<bool>()), 1..200),
+        steps in prop::collection::vec((0_u8..3, (0_u8..3, 0_u8..3), 60_usize..1500, any::<bool>()), 1..200),
     ) {
         let mut pool = Pool::standalone(1024);
         let mut voqs = Voqs::new(2, 20_000, 10_000, 7);
@@ -107,18 +139,19 @@ proptest! {
                 }
             } else {
                 pushed += 1;
-                voqs.push(1, frame(&mut pool, input, source, number as u8, len), &mut dropped);
+                voqs.push(1, frame_of(&mut pool, input, source, number as u8, len), &mut dropped);
             }
             prop_assert!(voqs.bytes()[1] <= 20_000 + 1538);
-            let frames = voqs.queues[1].inputs.iter().flat_map(|input| &input.lines);
-            let sum: u64 = frames.flat_map(|line| &line.frames).map(wire_len).sum();
+            let sources = voqs.queues[1].of.iter().flat_map(|input| &input.of);
+            let lines = sources.flat_map(|source| &source.of);
+            let sum: u64 = lines.flat_map(|line| &line.frames).map(wire_len).sum();
             prop_assert_eq!((sum, voqs.waits(1)), (voqs.bytes()[1], voqs.frames() > 0));
         }
         taken.extend(std::iter::from_fn(|| voqs.pop(1)));
         prop_assert_eq!(taken.len() + dropped.len(), pushed);
         let mut last = std::collections::BTreeMap::new();
         for packet in &taken {
-            let of = (packet.input.0, packet.data()[IP + 15]);
+            let of = (packet.input.0, packet.data()[LINK + 15], packet.data()[LINK + 21]);
             let number = packet.data()[0];
             prop_assert!(last.insert(of, number).is_none_or(|before| before < number));
         }
