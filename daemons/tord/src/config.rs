@@ -95,10 +95,13 @@ pub struct Tor {
     /// How long the fixed rotation holds after the controller's last day, ms.
     #[serde(default = "rotation")]
     pub rotation_ms: f64,
-    /// Processor for the switch's thread; none to let the kernel choose.
+    /// Threads that serve racks, which are dealt out to them in turn.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// Processor for the first of them, the next ones take those behind it; none to let the kernel choose.
     #[serde(default)]
     pub cpu: Option<usize>,
-    /// Whether that thread goes before all others (SCHED_FIFO).
+    /// Whether they go before all other threads (SCHED_FIFO).
     #[serde(default)]
     pub realtime: bool,
     /// Status socket.
@@ -260,6 +263,9 @@ fn guard() -> f64 {
 fn queue() -> u64 {
     1000
 }
+fn one() -> usize {
+    1
+}
 fn root() -> PathBuf {
     "/".into()
 }
@@ -415,6 +421,10 @@ impl Check for TorConfig {
         let remedy = "expected 1 to tor.queue_kb";
         Invalid::unless(marks, "tor.mark_kb", "is out of range", remedy)?;
         Invalid::unless(!self.rack.is_empty(), "rack", "is empty", "add a table [[rack]]")?;
+        let racks = self.rack.len();
+        let threads = (1..=racks).contains(&self.tor.threads);
+        let remedy = format!("expected 1 to {racks}: a thread has a rack at least");
+        Invalid::unless(threads, "tor.threads", "is out of range", remedy)?;
         let mut seen = Vec::new();
         for (index, each) in self.rack.iter().enumerate() {
             rack(format!("rack[{index}].number"), each.number)?;

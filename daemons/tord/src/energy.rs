@@ -21,7 +21,8 @@ const WINDOW_NS: u64 = 100_000_000;
 pub(crate) struct EnergyAccount {
     meter: Option<PowerMeter>,
     model: ServerModel,
-    /// When it was advanced last, and the thread's processor time then, s.
+    threads: usize,
+    /// When it was advanced last, and the threads' processor time then, s.
     at: Option<(u64, f64)>,
     joules: f64,
     watts: f64,
@@ -36,13 +37,12 @@ impl EnergyAccount {
     pub(crate) fn open(tor: &Tor) -> Result<EnergyAccount> {
         let meter = PowerMeter::open(&Sysfs::new(&tor.sysfs_root), &tor.meter, READ_EVERY);
         let meter = meter.context("cannot start a thread for the meter")?;
-        // The switch is one thread.
-        let model = ServerModel::niccolini2012().scaled_to(1);
-        let basis = Basis::Modelled;
-        Ok(EnergyAccount { meter, model, at: None, joules: 0.0, watts: 0.0, basis })
+        let model = ServerModel::niccolini2012().scaled_to(tor.threads as u16);
+        let (threads, basis) = (tor.threads, Basis::Modelled);
+        Ok(EnergyAccount { meter, model, threads, at: None, joules: 0.0, watts: 0.0, basis })
     }
 
-    /// What it has drawn until now, when the thread has worked for `cpu_s` in all and `lit` ends of circuits had light.
+    /// What it has drawn until now, when its threads have worked for `cpu_s` in all and `lit` ends of circuits had light.
     pub(crate) fn read(
         &mut self,
         now_ns: u64,
@@ -71,11 +71,12 @@ impl EnergyAccount {
         }
     }
 
-    /// The published server with one core, and an end of light for each rack (Strong 2013, table 4.1).
+    /// The published server with a core for each thread, and an end of light for each rack (Strong 2013, table 4.1).
     fn modelled(&self, busy: f64, lit: usize) -> Watts {
         let frequency = self.model.frequency_max;
+        let busy = busy / self.threads as f64;
         let core = CoreState { frequency, busy, depth: Depth::C1 };
-        self.model.power(&[core]) + Watts(Light::default().awake_w * lit as f64)
+        self.model.power(&vec![core; self.threads]) + Watts(Light::default().awake_w * lit as f64)
     }
 }
 

@@ -25,11 +25,11 @@ pub struct TorStatus {
     pub sync: SyncCounters,
     /// Its racks.
     pub racks: Vec<RackStatus>,
-    /// Rounds of its loop.
+    /// Rounds of its loops.
     pub rounds: u64,
-    /// Processor time of its thread, s.
+    /// Processor time of its threads, s.
     pub cpu_seconds: f64,
-    /// Time in which its thread could have run and others did, s.
+    /// Time in which its threads could have run and others did, s.
     pub waited_seconds: f64,
     /// How long between two looks at the clock, sleep left out.
     pub looks: Times,
@@ -166,6 +166,12 @@ impl Times {
         let class = if ns < EDGES_NS[0] { 0 } else { EDGES_NS.partition_point(|edge| *edge <= ns) };
         self.counts[class] += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
+    }
+
+    /// Counts all of another's.
+    pub fn add_all(&mut self, other: &Times) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
     /// How many there were in the classes from `ns` on.

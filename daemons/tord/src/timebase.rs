@@ -30,7 +30,7 @@ const KEPT: usize = 8;
 const LAIN_MAX_NS: u64 = 1_000_000_000;
 
 /// A clock that can be read between two looks at our own.
-pub(crate) trait Reads {
+pub(crate) trait Reads: Send {
     /// One look.
     fn read(&mut self) -> io::Result<Paired>;
 }
@@ -204,17 +204,17 @@ mod tests {
     use crate::plan::{Clock, Phase, Plan};
     use crate::status::Arrivals;
     use crate::sync::{Announced, Circuits, Heard, RACKS_MAX};
-    use std::cell::RefCell;
-    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     /// A card's clock: far ahead, read slowly now and then, gone when `None`.
-    struct Card(Rc<RefCell<Option<i64>>>, u64);
+    struct Card(Arc<Mutex<Option<i64>>>, u64);
 
     impl Reads for Card {
         fn read(&mut self) -> io::Result<Paired> {
             self.1 += 1;
-            let ahead = self.0.borrow().ok_or_else(|| io::Error::other("the card is gone"))?;
+            let ahead = self.0.lock().expect("shown");
+            let ahead = ahead.ok_or_else(|| io::Error::other("the card is gone"))?;
             let before_ns = 1_000_000_000 + self.1 * 10_000;
             // An interruption between the second look and ours.
             let late = if self.1.is_multiple_of(3) { 700_000 } else { 800 };
@@ -241,7 +241,7 @@ mod tests {
         const TAI_NS: i64 = 1_770_000_000_000_000_000;
         const APART_NS: i64 = 3_600_000_000_000;
         let card = |ahead: i64| {
-            let shown = Rc::new(RefCell::new(Some(ahead)));
+            let shown = Arc::new(Mutex::new(Some(ahead)));
             (Timebase::of(Some(Box::new(Card(shown.clone(), 0))), "/dev/ptp0"), shown)
         };
         let ((mut controller, _), (mut rack, shown)) = (card(TAI_NS - APART_NS), card(TAI_NS));
@@ -258,14 +258,14 @@ mod tests {
         plan.turn(ours);
         assert!(matches!(plan.at(ours + 1_100_000), Phase::Day(day) if day.number == 0));
         // A card that is gone: what was seen last holds, and is counted.
-        *shown.borrow_mut() = None;
+        *shown.lock().expect("shown") = None;
         let mut said = frame(now_ns);
         controller.sent(&mut said);
         rack.heard(&mut said);
         let Frame::Sync { sent_ns, .. } = said else { unreachable!() };
         assert!(sent_ns.abs_diff(ours) <= 1_000 && rack.status().failed == 1);
         // One that was set: looks of before say nothing any more.
-        *shown.borrow_mut() = Some(TAI_NS + 5_000_000_000);
+        *shown.lock().expect("shown") = Some(TAI_NS + 5_000_000_000);
         rack.heard(&mut frame(now_ns));
         assert_eq!((rack.status().stepped, rack.recent.len()), (1, 1));
     }

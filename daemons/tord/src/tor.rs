@@ -1,4 +1,5 @@
-//! The top-of-rack switch: `ebb tor run`. One thread serves all racks of the process.
+//! The top-of-rack switch: `ebb tor run`. A thread serves its racks, all of the process unless there are several
+//! ([`crate::threads`]).
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::RawFd;
@@ -27,9 +28,10 @@ use crate::plan::{Phase, Plan, Source};
 use crate::rack::{Parts, Rack, Rules, ToKernel};
 use crate::reopen::{LINKS_EVERY_NS, LONG_PER_PORT, RING};
 use crate::seal::{Keys, Sealer};
-use crate::status::{RackStatus, SOURCES_MAX, Times, TorStatus};
+use crate::status::{Energy, SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 use crate::tables::{FIRST_HOST, Tables, UPLINK};
+use crate::threads::{self, Beside};
 use crate::timebase::Timebase;
 
 /// Frames for what waits in a rack's queues.
@@ -82,26 +84,43 @@ pub fn run(path: &Path) -> Result<()> {
     _ = process::lift_memory_lock_limit();
     let shared: Arc<Shared<TorStatus>> = Arc::new(Shared::new());
     let _socket = api::serve(&config.tor.socket, config.tor.metrics, shared.clone())?;
-    let mut tor = Switch::open(&config)?;
+    let mut energy = EnergyAccount::open(&config.tor)?;
+    let parts = threads::deal(&config);
+    let opened: Vec<Switch> = parts.iter().map(Switch::open).collect::<Result<_>>()?;
+    let mut opened = opened.into_iter().zip(&parts);
+    let (mut tor, part) = opened.next().context("a switch has racks")?;
+    let start = |(number, (tor, part))| Beside::start(number, tor, part, shared.clone());
+    let beside: Vec<Beside> = (1..).zip(opened).map(start).collect::<Result<_>>()?;
     info!(racks = config.rack.len(), code = "EBB-T018", "serving");
     process::name_thread("ebb-tor");
-    place(config.tor.cpu, config.tor.realtime);
+    place(part.tor.cpu, part.tor.realtime);
     while !shared.stopped() {
         let now = tor.round();
-        if now < tor.status_at_ns || !tor.is_calm(now, tor.status_at_ns) {
+        if !tor.shows_at(now) {
             continue;
         }
-        tor.status_at_ns = now + STATUS_EVERY_NS;
-        shared.show(tor.status());
+        let mut status = tor.status();
+        beside.iter().for_each(|one| one.add_to(&mut status));
+        status.racks.sort_by_key(|rack| rack.rack);
+        let lit = if tor.rules.packets_only { 0 } else { status.racks.len() };
+        status.energy = energy.read(now, status.cpu_seconds, lit, &status.racks);
+        shared.show(status);
         while let Some(signal) = signals.take()? {
             match signal {
                 Signal::SIGHUP => shared.ask_reload(),
                 _ => shared.stop(),
             }
         }
-        shared.reload(|| tor.reload(path));
+        shared.reload(|| {
+            let config = TorConfig::load(path)?;
+            let keys = config.keys()?;
+            beside.iter().for_each(|one| one.tell(&config, &keys));
+            tor.take_over(&config, keys);
+            Ok("changes of interfaces, racks and threads need a restart")
+        });
     }
     tor.close();
+    beside.into_iter().for_each(Beside::end);
     Ok(())
 }
 
@@ -118,7 +137,8 @@ pub(crate) fn place(cpu: Option<usize>, realtime: bool) {
     }
 }
 
-struct Switch {
+/// Some racks, and the thread that serves them.
+pub(crate) struct Switch {
     rules: Rules,
     /// There may be jumbo frames.
     long: bool,
@@ -152,7 +172,6 @@ struct Switch {
     sources: Vec<Source>,
     rounds: u64,
     reloads: u64,
-    energy: EnergyAccount,
 }
 
 impl Switch {
@@ -218,12 +237,20 @@ impl Switch {
             sources: Vec::new(),
             rounds: 0,
             reloads: 0,
-            energy: EnergyAccount::open(&config.tor)?,
         })
     }
 
+    /// Whether it is time to show something, which is so again some time later.
+    pub(crate) fn shows_at(&mut self, now: u64) -> bool {
+        let shows = now >= self.status_at_ns && self.is_calm(now, self.status_at_ns);
+        if shows {
+            self.status_at_ns = now + STATUS_EVERY_NS;
+        }
+        shows
+    }
+
     /// Looks once at everything and returns when that was.
-    fn round(&mut self) -> u64 {
+    pub(crate) fn round(&mut self) -> u64 {
         self.rounds += 1;
         self.await_dawn();
         self.send();
@@ -401,12 +428,9 @@ impl Switch {
         _ = self.control.flush();
     }
 
-    fn status(&mut self) -> TorStatus {
+    /// What it does; without what that takes.
+    pub(crate) fn status(&mut self) -> TorStatus {
         let now = now_ns();
-        let cpu_seconds = ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9;
-        let racks: Vec<RackStatus> = self.racks.iter().map(Rack::status).collect();
-        let lit = if self.rules.packets_only { 0 } else { racks.len() };
-        let energy = self.energy.read(now, cpu_seconds, lit, &racks);
         TorStatus {
             uptime_seconds: (now - self.started_ns) as f64 * 1e-9,
             // As noted at the last look: after a pause of the machine the days known may all be
@@ -415,11 +439,11 @@ impl Switch {
             sealed: self.sealer.keys().exist(),
             clock: self.timebase.status(),
             sync: self.plan.counters(),
-            racks,
-            energy,
+            racks: self.racks.iter().map(Rack::status).collect(),
+            energy: Energy::default(),
             rounds: self.rounds,
-            cpu_seconds,
-            waited_seconds: ebb_host::process::waited().as_secs_f64(),
+            cpu_seconds: ebb_host::clock::thread_cpu().as_nanos() as f64 * 1e-9,
+            waited_seconds: process::waited().as_secs_f64(),
             looks: self.looks.clone(),
             woken_late: self.woken_late.clone(),
             sources: self.sources.clone(),
@@ -428,20 +452,16 @@ impl Switch {
     }
 
     /// Takes over what can change while frames pass: rates, tokens, guards, queue lengths, keys.
-    ///
-    /// # Errors
-    /// When the configuration is refused; nothing changes then.
-    fn reload(&mut self, path: &Path) -> Result<&'static str> {
-        let config = TorConfig::load(path)?;
-        exchange(config.keys()?, &mut self.sealer, &mut self.plan, "tor");
-        self.rules = rules(&config, self.long);
+    pub(crate) fn take_over(&mut self, config: &TorConfig, keys: Keys) {
+        exchange(keys, &mut self.sealer, &mut self.plan, "tor");
+        self.rules = rules(config, self.long);
         let (bytes, mark) = config.tor.queue_bytes();
         self.racks.iter_mut().for_each(|rack| rack.set_queue_bytes(bytes, mark));
         self.reloads += 1;
-        Ok("changes of interfaces and racks need a restart")
     }
 
-    fn close(&mut self) {
+    /// Gives all frames back.
+    pub(crate) fn close(&mut self) {
         self.racks.iter_mut().for_each(|rack| rack.close(&mut self.pool));
         self.following = None;
     }

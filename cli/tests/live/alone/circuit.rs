@@ -22,6 +22,7 @@ mod jumbo;
 mod machines;
 mod router;
 mod shares;
+mod threads;
 mod windows;
 
 const EBB: &str = env!("CARGO_BIN_EXE_ebb");

@@ -26,7 +26,7 @@ fn all_but_few(racks: &Racks, role: &str, arguments: &[&str]) {
 /// Racks with long days whose programs run, and until they reach each other.
 pub(super) struct Running {
     pub(super) racks: Racks,
-    pub(super) _programs: [Program; 3],
+    pub(super) programs: [Program; 3],
 }
 
 pub(super) fn running(test: &str, change: impl FnOnce(&Racks)) -> Running {
@@ -35,7 +35,7 @@ pub(super) fn running(test: &str, change: impl FnOnce(&Racks)) -> Running {
     change(&racks);
     let programs = [racks.control(), racks.ocs(), racks.tor()];
     racks.follow("controller", &programs.iter().collect::<Vec<_>>());
-    Running { racks, _programs: programs }
+    Running { racks, programs }
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn hosts_are_found_by_both_families_and_move() {
     if !permitted() {
         return;
     }
-    let Running { racks, _programs } = running("neighbours", |racks| {
+    let Running { racks, programs: _programs } = running("neighbours", |racks| {
         for rack in 0..2 {
             racks.ip("sw", &format!("address add fd77:0:0:{rack}::1/64 dev host{rack} nodad\n"));
             racks.ip(
@@ -76,7 +76,7 @@ fn packets_that_cannot_go_on_are_answered_for_and_others_go_on() {
     if !permitted() {
         return;
     }
-    let Running { racks, _programs } = running("errors", |racks| {
+    let Running { racks, programs: _programs } = running("errors", |racks| {
         for rack in 0..2 {
             racks.ip("sw", &format!("link set host{rack} mtu 1700\n"));
             racks.ip(&format!("h{rack}"), "link set eth0 mtu 1700\n");
@@ -108,7 +108,7 @@ fn interfaces_that_are_made_again_are_served_again() {
     if !permitted() {
         return;
     }
-    let Running { racks, _programs } = running("again", |_| {});
+    let Running { racks, programs: _programs } = running("again", |_| {});
     all_but_few(&racks, "h0", &["10.77.1.5"]);
     let reach = || answered(&racks, "h0", &["10.77.1.5"]) >= 8;
     racks.ip("sw", "link del host0\n");

@@ -41,7 +41,7 @@ fn a_host_that_fills_a_queue_takes_nothing_of_another() {
         return;
     }
     let mut spaces = None;
-    let Running { racks, _programs } = running("shares", |racks| {
+    let Running { racks, programs: _programs } = running("shares", |racks| {
         spaces = Some(racks.lab.namespace("h2").expect("a namespace"));
         let host = racks.space("h2");
         racks.ip(
