@@ -2,17 +2,18 @@
 SHELL := /bin/sh
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 CARGO ?= cargo
-SECONDS ?= 60
 REPORT ?= ebb-report
 # What scripts/site builds the documentation with, beside python3-sphinx.
 SITE = /usr/lib/python3/dist-packages/myst_parser=python3-myst-parser /usr/lib/python3/dist-packages/furo=furo
 # The demonstration runs what `make build` has made. Where there is nothing yet it makes a program that takes
-# less time to compile: without the solver, and optimised only where packets pass.
+# less time to compile: without the solver, and optimised only where packets pass; and plays a shorter day.
 ifneq ($(wildcard target/release/ebb),)
 DEMO = release
+SECONDS ?= 60
 else
 DEMO = demo
 LEAN = --no-default-features
+SECONDS ?= 25
 endif
 
 .PHONY: demo demo-svg build wheel test tsan miri lint bench fuzz docs site figures install uninstall deb rpm tarball image packages package-test \
