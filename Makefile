@@ -13,7 +13,7 @@ SECONDS ?= 60
 else
 DEMO = demo
 LEAN = --no-default-features
-SECONDS ?= 25
+SECONDS ?= 20
 endif
 
 .PHONY: demo demo-svg build wheel test tsan miri lint bench fuzz docs site figures install uninstall deb rpm tarball image packages package-test \
