@@ -5,6 +5,7 @@
 
 pub mod application;
 pub mod count;
+mod counters;
 pub mod dedup;
 pub mod esp;
 pub mod ipfix;
