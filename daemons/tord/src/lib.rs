@@ -33,7 +33,6 @@ pub mod status;
 pub mod sync;
 pub mod tables;
 mod telemetry;
-mod threads;
 mod timebase;
 pub mod tor;
 pub mod voq;

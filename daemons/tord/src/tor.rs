@@ -1,5 +1,5 @@
 //! The top-of-rack switch: `ebb tor run`. A thread serves its racks, all of the process unless there are several
-//! ([`crate::threads`]).
+//! ([`threads`]).
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::RawFd;
@@ -31,8 +31,11 @@ use crate::seal::{Keys, Sealer};
 use crate::status::{Energy, SOURCES_MAX, Times, TorStatus};
 use crate::sync::{self, ETHERTYPE, Frame, RACKS_MAX, SyncError};
 use crate::tables::{FIRST_HOST, Tables, UPLINK};
-use crate::threads::{self, Beside};
 use crate::timebase::Timebase;
+
+mod threads;
+
+use threads::Beside;
 
 /// Frames for what waits in a rack's queues.
 const FRAMES_PER_RACK: u32 = 8192;

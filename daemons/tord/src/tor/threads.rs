@@ -7,11 +7,11 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result};
 
+use super::{Switch, place};
 use crate::api::Shared;
 use crate::config::{Remote, TorConfig};
 use crate::seal::Keys;
 use crate::status::TorStatus;
-use crate::tor::{Switch, place};
 
 /// Deals racks out to as many threads as the configuration says; to each, the others' racks are remote.
 pub(crate) fn deal(config: &TorConfig) -> Vec<TorConfig> {
