@@ -96,6 +96,8 @@ class Lab:
         self.directory = tempfile.mkdtemp(prefix=self.name + "-")
         self.socket = f"{self.directory}/router.sock"
         self.ebb = self.process = None
+        # What makes another text of the configuration, if something does.
+        self.change = None
         self.stations = {}
         atexit.register(self.close)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -185,6 +187,11 @@ class Lab:
                     subprocess.run(["ip", "netns", "exec", self.hosts, "ethtool", "-K", f"h{port}", "gro", "on"],
                                    check=True, timeout=10)
                 file.write(f'[[port]]\nname = "p{port}"\n{form}\n')
+        if self.change:
+            with open(configuration, encoding="ascii") as file:
+                text = self.change(file.read())
+            with open(configuration, "w", encoding="ascii") as file:
+                file.write(text)
         self.log = open(f"{self.directory}/router.log", "w+", encoding="utf-8")
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", self.router, ebb, "router", "run", "-c", configuration],

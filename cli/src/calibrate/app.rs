@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use ebb_apps::Application;
 use ebb_apps::count::Count;
 use ebb_apps::esp::{Algorithm, DontFragment, Esp, Key, Start, Tunnel, Used};
-use ebb_apps::ipfix::{Ipfix, Metering};
+use ebb_apps::ipfix::{Ipfix, Metering, Selection};
 use ebb_apps::route::{Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph};
 use ebb_graph::{Batch, Exits, Pool, PortId, Reserve};
 use ebb_host::{Sysfs, clock};
@@ -121,6 +121,7 @@ fn make(app: App, reserve: &Arc<Reserve>) -> Result<Arc<dyn Application>> {
                 active: seconds(60),
                 idle: seconds(15),
                 flows: 262_144,
+                selection: Selection::default(),
                 sampling: 1,
                 seed: 1,
             };

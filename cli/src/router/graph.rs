@@ -21,7 +21,15 @@ pub fn of(status: &Status) -> Value {
     let at = |place: &str| {
         let of = |application: &ebb_routerd::status::Application| {
             let nodes = application.nodes.iter().filter(|node| node.place == place);
-            nodes.map(|one| node(&application.name, one)).collect::<Vec<_>>()
+            nodes
+                .map(|one| {
+                    let mut node = node(&application.name, one);
+                    if let Some(ports) = &application.ports {
+                        node["ports"] = json!(ports);
+                    }
+                    node
+                })
+                .collect::<Vec<_>>()
         };
         status.applications.iter().flat_map(of).collect::<Vec<_>>()
     };
@@ -53,9 +61,11 @@ pub fn of(status: &Status) -> Value {
     json!({ "nodes": nodes })
 }
 
-/// The same as a table, top to bottom.
+/// The same as a table, top to bottom. Ports stand in it where some node is not for all.
 pub fn text(graph: &Value, terminal: &Terminal) -> String {
-    let columns = [
+    let nodes: Vec<&Value> = graph["nodes"].as_array().into_iter().flatten().collect();
+    let by_ports = nodes.iter().any(|node| node["ports"].is_array());
+    let mut columns = vec![
         Column::text("node"),
         Column::text("place"),
         Column::count("packets"),
@@ -66,12 +76,19 @@ pub fn text(graph: &Value, terminal: &Terminal) -> String {
         Column::number("cycles", "a packet", 0),
         Column::number("modelled", "J", 3),
     ];
+    if by_ports {
+        columns.insert(2, Column::text("ports"));
+    }
     let mut table = Table::new("", columns);
-    for node in graph["nodes"].as_array().into_iter().flatten() {
+    for node in nodes {
         let words = |key: &str| Cell::from(node[key].as_str().unwrap_or_default());
         let count = |key: &str| Cell::from(node[key].as_u64());
         let number = |key: &str| node[key].as_f64().map_or(Cell::Missing, Cell::from);
-        table.row([
+        let names = node["ports"].as_array().map(|names| {
+            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+            if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+        });
+        let mut row = vec![
             words("node"),
             words("place"),
             count("packets"),
@@ -81,7 +98,11 @@ pub fn text(graph: &Value, terminal: &Terminal) -> String {
             number("ns_per_packet"),
             number("cycles_per_packet"),
             number("joules_modelled"),
-        ]);
+        ];
+        if by_ports {
+            row.insert(2, Cell::from(names.as_deref().unwrap_or("all")));
+        }
+        table.row(row);
     }
     table.to_terminal(terminal)
 }
@@ -138,7 +159,16 @@ mod tests {
         assert_eq!(graph["nodes"][1]["packets"], 60);
         assert_eq!(graph["nodes"][4]["packets"], 40);
         assert_eq!(graph["nodes"][5]["ns_per_packet"], Value::Null);
-        let text = text(&graph, &Terminal::plain());
+        let drawn = |graph: &Value| text(graph, &Terminal::plain());
+        let text = drawn(&graph);
+        assert!(!text.contains("ports"), "{text}");
+        status.applications[1].ports = Some(vec!["eth1".into(), "eth2".into()]);
+        let some = of(&status);
+        assert_eq!(some["nodes"][3]["ports"], json!(["eth1", "eth2"]));
+        assert_eq!(some["nodes"][5]["ports"], json!(["eth1", "eth2"]));
+        assert_eq!(some["nodes"][0]["ports"], Value::Null);
+        let some = drawn(&some);
+        assert!(some.contains("eth1 eth2") && some.contains("all"), "{some}");
         assert!(
             text.contains("observer") && text.lines().all(|line| line.chars().count() <= 100),
             "{text}"

@@ -227,7 +227,12 @@ fn applications(status: &Status) -> String {
         let counters: Vec<String> =
             application.counters.iter().filter(|(_, count)| **count > 0).map(line).collect();
         let nodes: String = application.nodes.iter().map(node).collect();
-        format!("app        {}\n{nodes}{}", application.name, counters.concat())
+        let ports = application.ports.as_ref().map(|ports| match ports.as_slice() {
+            [] => " (no port)".to_owned(),
+            ports => format!(" ({})", ports.join(", ")),
+        });
+        let ports = ports.unwrap_or_default();
+        format!("app        {}{ports}\n{nodes}{}", application.name, counters.concat())
     };
     status.applications.iter().map(of).collect()
 }

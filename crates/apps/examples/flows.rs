@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ebb_apps::Application;
-use ebb_apps::ipfix::{Bell, Ipfix, Metering};
+use ebb_apps::ipfix::{Bell, Ipfix, Metering, Selection};
 use ebb_apps::route::{Builder, FibWriter, Interface, InterfaceId, Requests, Target, WorkerGraph};
 use ebb_graph::{Batch, Exits, Pool, PortId};
 use ebb_units::Time;
@@ -133,6 +133,7 @@ fn run(options: &Options) -> Result<Json> {
         active: Duration::from_secs(3600),
         idle: Duration::from_secs(600),
         flows: flows * 3 / 2,
+        selection: Selection::default(),
         sampling: 1,
         seed: 0x9e37_79b9_7f4a_7c15,
     };

@@ -5,11 +5,13 @@
 
 use std::fmt::Debug;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ebb_graph::{Batch, Edge, GraphBuilder, Node, NodeId, Outputs, Packet, PortId};
 use ebb_units::Time;
 
 use crate::meter::{Meters, Place};
+use crate::ports::{PortSet, Selected, Side};
 
 /// Bit of [`Packet::flags`] of what an application made of a packet that came in, with an address of the router's as
 /// its source: no reverse-path filter is asked.
@@ -61,6 +63,75 @@ pub trait Application: Debug + Send + Sync {
     /// Bytes by which its egress node lengthens packets that leave by `port`: the MTU is smaller by them.
     fn overhead(&self, _port: PortId) -> u16 {
         0
+    }
+
+    /// By which of their ports packets come to its node in this place, where it is for some ports only; none: all do.
+    fn side(&self, place: Place) -> Option<Side> {
+        Some(match place {
+            Place::Ingress | Place::Observer => Side::Input,
+            Place::Egress => Side::Output,
+        })
+    }
+
+    /// The ports that it is for, if those may be some only.
+    fn ports(&self) -> Option<&Arc<PortSet>> {
+        None
+    }
+}
+
+/// An application for some ports: other ports' packets pass its nodes by.
+#[derive(Debug)]
+pub struct OnPorts {
+    application: Arc<dyn Application>,
+    ports: Arc<PortSet>,
+}
+
+impl OnPorts {
+    /// For all ports until the set says otherwise.
+    pub fn new(application: Arc<dyn Application>) -> OnPorts {
+        OnPorts { application, ports: Arc::new(PortSet::all()) }
+    }
+}
+
+impl Application for OnPorts {
+    fn name(&self) -> &'static str {
+        self.application.name()
+    }
+
+    fn ingress(&self, worker: usize) -> Option<Box<dyn Node>> {
+        self.application.ingress(worker)
+    }
+
+    fn egress(&self, worker: usize) -> Option<Box<dyn Node>> {
+        self.application.egress(worker)
+    }
+
+    fn observer(&self, worker: usize) -> Option<Box<dyn Observer>> {
+        self.application.observer(worker)
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.application.counters()
+    }
+
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.application.addresses()
+    }
+
+    fn too_long(&self, now: Time, packet: &[u8], mtu: u16) {
+        self.application.too_long(now, packet, mtu);
+    }
+
+    fn overhead(&self, port: PortId) -> u16 {
+        self.application.overhead(port)
+    }
+
+    fn side(&self, place: Place) -> Option<Side> {
+        self.application.side(place)
+    }
+
+    fn ports(&self) -> Option<&Arc<PortSet>> {
+        Some(&self.ports)
     }
 }
 
@@ -124,9 +195,13 @@ impl Chain {
                     Box::new(Watch { name, observer: application.observer(worker)? })
                 }
             };
-            Some(match meters {
+            let node = match meters {
                 Some(meters) => meters.around(name, place, node),
                 None => node,
+            };
+            Some(match (application.ports(), application.side(place)) {
+                (Some(ports), Some(side)) => Box::new(Selected::new(node, ports.clone(), side)),
+                _ => node,
             })
         };
         let at = |place| applications.clone().filter_map(move |one| node(one, place));

@@ -10,6 +10,7 @@ pub mod dedup;
 pub mod esp;
 pub mod ipfix;
 pub mod meter;
+pub mod ports;
 pub mod route;
 
-pub use application::{Application, Observer};
+pub use application::{Application, Observer, OnPorts};

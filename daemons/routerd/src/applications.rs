@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_apps::Application;
 use ebb_apps::count::Count;
 use ebb_apps::dedup::Dedup;
-use ebb_apps::ipfix::{Bell, Exporter, Format, Gatherer, Ipfix, Metering, Version};
+use ebb_apps::ipfix::{Bell, Exporter, Format, Gatherer, Ipfix, Metering, Selection, Version};
+use ebb_apps::ports::PortSet;
 use ebb_apps::route::FibWriter;
+use ebb_apps::{Application, OnPorts};
 use ebb_graph::{PortId, Reserve};
 use ebb_host::Doorbell;
 
-use crate::config::{App, Config, FlowExport, FlowTransport, FlowVersion};
+use crate::config::{App, Config, FlowExport, FlowTransport, FlowVersion, Port};
 use crate::energy::NodeReading;
 use crate::status;
 use crate::tunnel_state::{self, Remembered};
@@ -56,7 +57,7 @@ pub fn make(
     lasting: bool,
 ) -> Result<Made> {
     let (mut exporter, mut gatherer, mut tunnels, mut dedup) = (None, None, None, None);
-    let make = |app: &App| -> Result<Arc<dyn Application>> {
+    let mut make = |app: &App| -> Result<Arc<dyn Application>> {
         Ok(match app {
             App::Esp if !lasting => {
                 tunnel_state::make_passing(workers, &config.esp.tunnels()?, reserve)?
@@ -92,8 +93,35 @@ pub fn make(
             }
         })
     };
-    let applications = config.router.apps.iter().map(make).collect::<Result<_>>()?;
+    let on_ports = |app| Ok(Arc::new(OnPorts::new(make(&app)?)) as Arc<dyn Application>);
+    let applications: Applications =
+        config.apps().into_iter().map(on_ports).collect::<Result<_>>()?;
+    choose_ports(&applications, config);
     Ok(Made { applications, exporter, gatherer, tunnels, dedup })
+}
+
+/// Whether packets of a configuration's ports can pass these applications, made by another: its reload may not ask for another
+/// order than the running one.
+pub fn are_in_order(applications: &[Arc<dyn Application>], config: &Config) -> bool {
+    config.ports.iter().all(|port| {
+        let mut made = applications.iter();
+        config.apps_of(port).iter().all(|app| made.any(|one| one.name() == app.name()))
+    })
+}
+
+/// Has packets of those ports pass applications that the configuration says.
+pub fn choose_ports(applications: &[Arc<dyn Application>], config: &Config) {
+    for application in applications {
+        let Some(ports) = application.ports() else { continue };
+        let has =
+            |port: &Port| config.apps_of(port).iter().any(|app| app.name() == application.name());
+        if config.ports.iter().all(has) {
+            ports.set_all();
+        } else {
+            let chosen = config.ports.iter().enumerate().filter(|(_, port)| has(port));
+            ports.set(chosen.map(|(slot, _)| PortId(slot as u8)));
+        }
+    }
 }
 
 /// Whom workers wake.
@@ -121,6 +149,7 @@ fn metering(of: &FlowExport) -> Metering {
         active: seconds(of.active_timeout_s),
         idle: seconds(of.idle_timeout_s),
         flows: of.flows as usize,
+        selection: Selection::of(&of.prefixes),
         sampling: of.sampling,
         seed: std::hash::RandomState::new().hash_one(0),
     }
@@ -157,13 +186,11 @@ pub fn addresses(applications: &[Arc<dyn Application>]) -> BTreeSet<IpAddr> {
 /// Where the kernel path's program counts flows, in what is shown.
 pub const IN_KERNEL: &str = "kernel path";
 
-/// Adds what the kernel path's program has counted for flow export, by the ports' lines.
-pub fn counted_in_the_kernel(status: &mut status::Status) {
-    let packets: u64 = status.ports.iter().map(|port| port.kernel_path).sum();
+/// Adds the packets and bytes that the kernel path's program has looked at for flow export.
+pub fn counted_in_the_kernel(status: &mut status::Status, [packets, bytes]: [u64; 2]) {
     if packets == 0 && status.ports.iter().all(|port| port.path != "kernel") {
         return;
     }
-    let bytes = status.ports.iter().map(|port| port.kernel_path_bytes).sum();
     let place = IN_KERNEL.to_owned();
     let node =
         status::ApplicationNode { place, packets, bytes, ..status::ApplicationNode::default() };
@@ -172,10 +199,11 @@ pub fn counted_in_the_kernel(status: &mut status::Status) {
     }
 }
 
-/// What they have counted, and what their nodes carry and take.
+/// What they have counted, and what their nodes carry and take; ports have these names.
 pub fn status(
     applications: &[Arc<dyn Application>],
     readings: &[NodeReading],
+    names: &[Option<String>],
 ) -> Vec<status::Application> {
     let node = |one: &NodeReading| status::ApplicationNode {
         place: one.place.name().to_owned(),
@@ -186,8 +214,15 @@ pub fn status(
         joules_modelled: one.joules.map(|joules| joules.0),
     };
     let nodes = |of: &str| readings.iter().filter(|one| one.application == of).map(node).collect();
+    let named = |ports: &Arc<PortSet>| {
+        let has = |(slot, name): (usize, &Option<String>)| {
+            name.clone().filter(|_| ports.has(PortId(slot as u8)))
+        };
+        (!ports.is_all()).then(|| names.iter().enumerate().filter_map(has).collect())
+    };
     let of = |application: &Arc<dyn Application>| status::Application {
         name: application.name().to_owned(),
+        ports: application.ports().and_then(named),
         nodes: nodes(application.name()),
         counters: application
             .counters()

@@ -19,7 +19,7 @@ use crate::config::{App, Config};
 /// # Errors
 /// When the kernel does not say which routes it has.
 pub fn ways(config: &Config) -> Result<Vec<String>> {
-    if !config.router.apps.contains(&App::Esp) {
+    if !config.apps().contains(&App::Esp) {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();

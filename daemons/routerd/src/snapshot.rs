@@ -63,7 +63,11 @@ pub fn of_router(router: &Router) -> Status {
             },
         },
         workers,
-        applications: applications::status(router.applications(), &router.energy().nodes()),
+        applications: applications::status(
+            router.applications(),
+            &router.energy().nodes(),
+            &router.names(),
+        ),
         latency: latency_of(&merged(router, None)),
         interruption: latency_of(&interruptions(router)),
         energy: Energy {

@@ -61,6 +61,9 @@ pub struct Status {
 pub struct Application {
     /// Its name in the configuration.
     pub name: String,
+    /// Ports whose packets pass it, by name; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Vec<String>>,
     /// Its nodes, in the order in which packets pass them.
     #[serde(default)]
     pub nodes: Vec<ApplicationNode>,

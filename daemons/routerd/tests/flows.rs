@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{FLOWS, Hosts, MemoryRouter, Scripted};
 use ebb_apps::Application;
-use ebb_apps::ipfix::{Bell, Format, Ipfix, Metering, Reading, Traffic, Version};
+use ebb_apps::ipfix::{Bell, Format, Ipfix, Metering, Reading, Selection, Traffic, Version};
 use ebb_host::clock;
 
 #[test]
@@ -17,6 +17,7 @@ fn hand_overs_of_cores_lose_no_flow_from_the_export() {
         active: Duration::from_secs(60),
         idle: Duration::from_secs(1),
         flows: 4096,
+        selection: Selection::default(),
         sampling: 1,
         seed: 5,
     };

@@ -1,7 +1,7 @@
 //! What the configuration promises: every problem named by file, line and field, all at once; the
 //! example parses; a reload is a list of changes.
 
-use ebb_routerd::config::{Change, Config, ConfigError, StaticTarget};
+use ebb_routerd::config::{App, Change, Config, ConfigError, StaticTarget};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -396,4 +396,116 @@ fn what_a_protocol_of_flow_export_has_not_is_refused() {
     assert!(problems(&of("agent = \"192.0.2.1\"\nca_file = \"a\"")).contains("of TLS alone"));
     let file = "[ipfix]\nfile = \"flows\"\nversion = \"sflow5\"\nagent = \"192.0.2.1\"\n";
     assert!(problems(&format!("{file}{port}")).contains("sFlow has no files"));
+}
+
+const TWO_PORTS: &str = r#"[router]
+apps = ["count", "ipfix"]
+[ipfix]
+file = "flows"
+[[port]]
+name = "a"
+[[port]]
+name = "b"
+"#;
+
+#[test]
+fn a_port_has_its_own_applications_or_the_routers() {
+    let with = |a: &str, b: &str| {
+        let text = TWO_PORTS.replace("\"a\"", &format!("\"a\"\n{a}"));
+        text.replace("\"b\"", &format!("\"b\"\n{b}"))
+    };
+    let of = |text: &str| Config::from_str("a", text).expect(text);
+    let config = of(&with("apps = [\"ipfix\"]", ""));
+    let [a, b] = [&config.ports[0], &config.ports[1]];
+    assert_eq!(
+        (config.apps_of(a), config.apps_of(b)),
+        (&[App::Ipfix][..], &config.router.apps[..])
+    );
+    assert_eq!(config.apps(), [App::Count, App::Ipfix]);
+    let late = of(&with("apps = [\"ipfix\"]", "apps = [\"count\", \"ipfix\"]"));
+    assert_eq!(late.apps(), [App::Count, App::Ipfix], "whichever port comes first");
+    assert_eq!((a.needs_workers(&config), b.needs_workers(&config)), (None, Some("router.apps")));
+    assert!(config.counts_on_the_kernel_path() && config.counts_flows_of(a));
+    // None of its own is not the router's; both survive being shown.
+    let none = of(&with("apps = []", ""));
+    assert_eq!(none.apps_of(&none.ports[0]), []);
+    for config in [&config, &none] {
+        let again = Config::from_str("again", &config.to_table().to_string());
+        assert_eq!(again.expect("what is shown can be read"), *config);
+    }
+    let kernel = of(&with("apps = [\"ipfix\"]\npath = \"kernel\"", ""));
+    assert_eq!(kernel.apps_of(&kernel.ports[0]), [App::Ipfix]);
+    let refused = |a: &str, b: &str, words: &str| {
+        let said = problems(&with(a, b));
+        assert!(said.contains(words), "{said}");
+    };
+    refused("path = \"kernel\"", "", "change apps in [router]");
+    refused("apps = [\"count\"]\npath = \"kernel\"", "", "change apps of the port");
+    refused("apps = [\"count\", \"count\"]", "", "port[0].apps: count is named twice");
+    refused("apps = [\"none\"]", "", "port[0].apps: unknown variant");
+    refused(
+        "apps = [\"ipfix\", \"count\"]",
+        "",
+        "router.apps: lists of apps contradict each other",
+    );
+    refused("apps = [\"ipfix\", \"esp\"]", "", "router.apps: \"esp\" is missing");
+    let nobody =
+        problems(&with("apps = [\"count\"]", "apps = [\"ipfix\"]").replace("file = ", "# "));
+    assert!(nobody.contains("nobody is told of flows"), "{nobody}");
+    let nowhere = with("apps = [\"count\"]", "apps = []").replace("file = ", "# ");
+    assert!(Config::from_str("a", &nowhere).is_ok(), "no port has ipfix");
+    let peer = "[[dedup.peer]]\nport = \"a\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n";
+    let link = of(&(with("apps = [\"dedup\"]", "apps = []") + peer));
+    let reasons = [Some("apps"), Some("dedup of another port's apps")];
+    assert_eq!([0, 1].map(|at| link.ports[at].needs_workers(&link)), reasons);
+    let other = problems(&(with("apps = []", "apps = [\"dedup\"]") + peer));
+    assert!(other.contains("dedup.peer[0].port: apps of \"a\" do not have \"dedup\""), "{other}");
+}
+
+#[test]
+fn which_ports_have_an_application_may_change_while_it_runs_and_which_there_are_may_not() {
+    let of = |a: &str, b: &str| {
+        let text = TWO_PORTS.replace("[\"count\", \"ipfix\"]", a);
+        let text = text.replace("\"b\"", &format!("\"b\"\napps = {b}"));
+        Config::from_str("a", &text).expect(&text)
+    };
+    let running = of("[\"ipfix\"]", "[]");
+    let moved = of("[]", "[\"ipfix\"]");
+    let changes: Vec<String> =
+        Config::diff(&running, &moved).iter().map(ToString::to_string).collect();
+    assert_eq!(changes, ["port a closes", "port a opens", "port b closes", "port b opens"]);
+    let mut kept = moved.clone();
+    kept.keep_what_needs_a_restart(&running);
+    assert_eq!(kept, moved);
+    // The same by another way to say it is no change.
+    let said = of("[\"ipfix\"]", "[\"ipfix\"]");
+    let text = TWO_PORTS.replace("[\"count\", \"ipfix\"]", "[\"ipfix\"]");
+    assert_eq!(Config::diff(&said, &Config::from_str("a", &text).unwrap()), []);
+    let more = of("[\"count\", \"ipfix\"]", "[\"ipfix\"]");
+    let changes: Vec<String> =
+        Config::diff(&running, &more).iter().map(ToString::to_string).collect();
+    let wanted = r#"apps stays ["ipfix"]; restart to change it to ["count", "ipfix"]"#;
+    assert_eq!(changes, [wanted]);
+    let mut kept = more;
+    kept.keep_what_needs_a_restart(&running);
+    assert_eq!(kept, running);
+    // A new port gets what there is.
+    let text = TWO_PORTS.replace("[\"count\", \"ipfix\"]", "[\"ipfix\"]")
+        + "apps = []\n[[port]]\nname = \"c\"\napps = [\"count\", \"ipfix\"]\n";
+    let mut third = Config::from_str("a", &text).unwrap();
+    third.keep_what_needs_a_restart(&running);
+    assert_eq!(third.apps_of(&third.ports[2]), [App::Ipfix]);
+    assert_eq!(Config::diff(&running, &third)[0].to_string(), "port c opens");
+}
+
+#[test]
+fn prefixes_of_flows_have_no_host_bits() {
+    let of = |list: &str| TWO_PORTS.replace("[ipfix]", &format!("[ipfix]\nprefixes = {list}"));
+    let config = Config::from_str("a", &of("[\"10.1.0.0/16\", \"2001:db8::/32\"]")).unwrap();
+    assert_eq!(config.ipfix.prefixes.len(), 2);
+    assert_eq!(Config::from_str("b", &config.to_table().to_string()).unwrap(), config);
+    let said = problems(&of("[\"10.1.0.1/16\"]"));
+    assert!(said.contains("10.1.0.1/16 has host bits (write 10.1.0.0/16)"), "{said}");
+    assert!(problems(&of("[\"here\"]")).contains("\"here\" is not a prefix"));
+    assert!(problems(&of("4")).contains("ipfix.prefixes"));
 }

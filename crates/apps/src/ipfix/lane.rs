@@ -53,6 +53,7 @@ pub(super) struct Sums {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) unsampled: u64,
+    pub(super) unselected: u64,
     pub(super) other: u64,
     pub(super) begun: u64,
     pub(super) ended: [u64; REASONS],
@@ -62,10 +63,11 @@ pub(super) struct Sums {
 const REASONS: usize = EndReason::Evicted as usize;
 
 /// Names of what a worker counts.
-pub(super) const NAMES: [&str; 13] = [
+pub(super) const NAMES: [&str; 14] = [
     "metered_packets",
     "metered_bytes",
     "unsampled_packets",
+    "unselected_packets",
     "other_packets",
     "flows",
     "ended_idle",
@@ -146,12 +148,14 @@ impl Lane {
 
     /// Publishes what was counted, and begins to count anew.
     pub(super) fn publish(&self, sums: &mut Sums) {
-        let Sums { packets, bytes, unsampled, other, begun, ended, lost } = std::mem::take(sums);
+        let Sums { packets, bytes, unsampled, unselected, other, begun, ended, lost } =
+            std::mem::take(sums);
         let [idle, active, detected, forced, evicted] = ended;
         let numbers = [
             packets,
             bytes,
             unsampled,
+            unselected,
             other,
             begun,
             idle,

@@ -13,6 +13,7 @@ use super::Metering;
 use super::cache::{Cache, Places, Room};
 use super::flow::{self, Delta, EndReason, PACKETS_MAX, Record, Seen, Words, ms_of};
 use super::lane::{Lane, Sums};
+use super::select::Selection;
 use crate::application::Observer;
 
 /// Buckets with flows that one step of the sweep looks at, and buckets in all.
@@ -32,6 +33,7 @@ pub(super) struct Meter {
     active_ms: u32,
     idle_ms: u32,
     linger_ms: u32,
+    selection: Selection,
     sampling: u32,
     /// Packets until the next that is taken.
     skip: u32,
@@ -59,6 +61,7 @@ impl Meter {
             active_ms: ms(metering.active),
             idle_ms: ms(metering.idle),
             linger_ms: ms(LINGER.min(metering.idle)),
+            selection: metering.selection.clone(),
             sampling: metering.sampling.max(1),
             skip: 0,
             seen: Vec::with_capacity(2 * ebb_graph::Batch::RECEIVE_MAX),
@@ -69,6 +72,9 @@ impl Meter {
 
     /// Reads the packets that are to be counted.
     fn look(&mut self, packets: &[Packet]) {
+        if !self.selection.is_all() {
+            return self.look_for_selected(packets);
+        }
         for packet in packets {
             if self.skip > 0 {
                 self.skip -= 1;
@@ -79,6 +85,24 @@ impl Meter {
             match Seen::of(packet) {
                 Some(seen) => self.seen.push((seen, self.cache.places(&seen.key))),
                 None => self.sums.other += 1,
+            }
+        }
+    }
+
+    /// The same where only some flows are counted: one of so many of their packets is taken.
+    fn look_for_selected(&mut self, packets: &[Packet]) {
+        for packet in packets {
+            match Seen::of(packet) {
+                None => self.sums.other += 1,
+                Some(seen) if !self.selection.has(&seen.key) => self.sums.unselected += 1,
+                Some(_) if self.skip > 0 => {
+                    self.skip -= 1;
+                    self.sums.unsampled += 1;
+                }
+                Some(seen) => {
+                    self.skip = self.sampling - 1;
+                    self.seen.push((seen, self.cache.places(&seen.key)));
+                }
             }
         }
     }
@@ -158,6 +182,10 @@ impl Meter {
     /// Counts packets that were counted elsewhere into their flow.
     pub(super) fn add(&mut self, delta: &Delta) {
         let words = &delta.words;
+        if !self.selection.is_all() && !self.selection.has(delta.key()) {
+            self.sums.unselected += u64::from(flow::packets(words));
+            return;
+        }
         self.sums.packets += u64::from(flow::packets(words));
         self.sums.bytes += words[7] >> 16;
         let (first_ms, places) = (flow::first_ms(words), self.cache.places(delta.key()));

@@ -14,6 +14,7 @@ mod message;
 mod meter;
 mod pair;
 mod sample;
+mod select;
 mod sflow;
 mod template;
 
@@ -34,6 +35,7 @@ pub use message::Message;
 use meter::Meter;
 pub use pair::Flow;
 use sample::Sampler;
+pub use select::Selection;
 use sflow::Datagrams;
 
 use crate::application::{Application, Observer};
@@ -47,6 +49,8 @@ pub struct Metering {
     pub idle: Duration,
     /// Flows in a worker's cache, 64 bytes each.
     pub flows: usize,
+    /// Which are counted; of those, one packet of `sampling`.
+    pub selection: Selection,
     /// One packet of so many is counted; at least 1.
     pub sampling: u32,
     /// A random number that nobody outside knows.

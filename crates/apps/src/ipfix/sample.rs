@@ -11,6 +11,7 @@ use ebb_units::Time;
 use super::Metering;
 use super::flow::Seen;
 use super::lane::{Lane, Sums, Traffic};
+use super::select::Selection;
 use crate::application::Observer;
 
 /// Bytes of a packet that are reported at most, as most agents do.
@@ -54,6 +55,7 @@ struct Source {
 pub(super) struct Sampler {
     worker: usize,
     lane: Arc<Lane>,
+    selection: Selection,
     sampling: u32,
     random: u64,
     /// Packets until the next that is taken.
@@ -67,6 +69,7 @@ impl Sampler {
         let mut sampler = Sampler {
             worker,
             lane,
+            selection: metering.selection.clone(),
             sampling: metering.sampling.max(1),
             // Never 0, which the generator would not leave.
             random: metering.seed.wrapping_add(worker as u64) | 1 << 63,
@@ -90,6 +93,14 @@ impl Sampler {
 
     #[inline]
     fn look(&mut self, packet: &Packet) {
+        // What is neither IPv4 nor IPv6 is none of a prefix, and counted as that.
+        if !self.selection.is_all() {
+            match Seen::of(packet) {
+                Some(seen) if self.selection.has(&seen.key) => {}
+                Some(_) => return self.sums.unselected += 1,
+                None => return self.sums.other += 1,
+            }
+        }
         let source = &mut self.sources[usize::from(packet.output.0)];
         source.pool = source.pool.wrapping_add(1);
         if self.skip > 0 {

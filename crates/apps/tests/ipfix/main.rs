@@ -5,6 +5,7 @@ mod gathered;
 #[allow(dead_code)]
 mod harness;
 mod mutations;
+mod selected;
 mod sflow;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebb_apps::ipfix::{Bell, Exporter, Format, Ipfix, Message, Metering, Reading, Version};
+use ebb_apps::ipfix::{
+    Bell, Exporter, Format, Ipfix, Message, Metering, Reading, Selection, Version,
+};
 use ebb_apps::{Application, Observer};
 use ebb_graph::{Batch, Packet, Pool, PortId};
 use ebb_units::Time;
@@ -24,6 +27,7 @@ fn metering() -> Metering {
         active: Duration::from_secs(60),
         idle: Duration::from_secs(15),
         flows: 1024,
+        selection: Selection::default(),
         sampling: 1,
         seed: 7,
     }

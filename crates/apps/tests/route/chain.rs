@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use ebb_apps::count::Count;
 use ebb_apps::meter::{Meters, Place};
 use ebb_apps::route::RouteLimits;
-use ebb_apps::{Application, Observer};
+use ebb_apps::{Application, Observer, OnPorts};
 use ebb_graph::{Batch, DropReason, Given, Node, Outputs, Packet, PortId};
 use ebb_units::Time;
 
@@ -212,4 +212,33 @@ fn what_waits_for_a_neighbour_passes_egress_when_it_leaves() {
     assert_eq!(of(&count, "out_ipv4_packets"), 1);
     assert_eq!(of(&count, "out_ipv4_bytes"), frame.len() as u64);
     assert_eq!(of(&count, "out_ipv6_packets") + of(&count, "out_other_packets"), 0);
+}
+
+/// What comes in by port 0 leaves by port 1.
+#[test]
+fn other_ports_packets_pass_an_application_by() {
+    let lines = Arc::default();
+    let on_ports = OnPorts::new(Arc::new(Diary::new("a", &lines)));
+    let ports = on_ports.ports().expect("a set").clone();
+    let meters = Meters::new(ticking);
+    let mut router = Router::metered(&[Arc::new(on_ports)], &meters);
+    let frame = template("203.0.113.7").to_frame(&[0]);
+    let mut said = |chosen: Option<&[u8]>| {
+        match chosen {
+            Some(chosen) => ports.set(chosen.iter().map(|port| PortId(*port))),
+            None => ports.set_all(),
+        }
+        let left = router.send(std::slice::from_ref(&frame));
+        assert!(matches!(&left[..], [Left::Sent(1, _)]), "{left:?}");
+        let lines: Vec<String> = std::mem::take(&mut *lines.lock().unwrap());
+        lines.join(", ")
+    };
+    assert_eq!(said(None), "a in 1, a out 1, a sees 1 by 1");
+    assert_eq!(said(Some(&[0])), "a in 2, a sees 2 by 1", "egress is for where packets leave");
+    // What it would have numbered has no number.
+    assert_eq!(said(Some(&[1])), "a out 0");
+    assert_eq!(said(Some(&[])), "");
+    assert_eq!(said(Some(&[0, 1])), "a in 3, a out 3, a sees 3 by 1");
+    let carried: Vec<u64> = meters.read().iter().map(|(_, reading)| reading.packets).collect();
+    assert_eq!(carried, [3, 3, 3], "ingress, egress, observer");
 }

@@ -60,6 +60,9 @@ pub struct FlowExport {
     /// Flows that a worker keeps, and those that are gathered from the kernel path.
     #[schema(least = 64, most = 1 << 26)]
     pub flows: u32,
+    /// Only packets are counted whose source or destination is in one of these prefixes, as they leave; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prefixes: Vec<IpNet>,
     /// One packet of so many is counted.
     #[schema(least = 1, most = 1 << 24)]
     pub sampling: u32,
@@ -83,6 +86,7 @@ impl Default for FlowExport {
             idle_timeout_s: 15,
             template_interval_s: 60,
             flows: 262_144,
+            prefixes: Vec::new(),
             sampling: 1,
         }
     }

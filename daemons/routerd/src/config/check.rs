@@ -134,10 +134,11 @@ pub(super) fn ports(root: &Section<'_, '_>, config: &Config, spans: &Spans) {
         }
         let place = format!("port[{index}]");
         if port.path == PacketPath::Kernel
-            && let Some(app) = config.app_of_workers()
+            && let Some(app) = config.app_of_workers(port)
         {
             let message = format!("{app} does not see packets on the kernel path");
-            let remedy = "set path = \"worker\", or change apps in [router]";
+            let place = if port.apps.is_some() { "of the port" } else { "in [router]" };
+            let remedy = &format!("set path = \"worker\", or change apps {place}");
             root.report(&format!("{place}.path"), span.name.clone(), &message, remedy);
         }
         unique_addresses(root, &place, &port.address, &span.address, &mut addresses);

@@ -6,8 +6,9 @@ use ebb_control::policies::Settings;
 use ebb_scenario::schema::Kind;
 use toml::{Table, Value};
 
+use super::applications::is_in_order;
 use super::schema::DECLARED;
-use super::types::{Config, Governor, Kernel, Limits, Metrics, Moderation, Port};
+use super::types::{App, Config, Governor, Kernel, Limits, Metrics, Moderation, Port, Router};
 
 /// One step of a reload.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +98,9 @@ impl fmt::Display for Change {
 pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
     let mut changes = Vec::new();
     restarts(old, new, &mut changes);
-    ports(old, new, &mut changes);
+    let mut taken = new.clone();
+    keep(&mut taken, old);
+    ports(old, &taken, &mut changes);
     if old.router.mode != new.router.mode {
         changes.push(Change::Mode(new.router.mode.clone()));
     }
@@ -128,11 +131,10 @@ pub(super) fn changes(old: &Config, new: &Config) -> Vec<Change> {
 }
 
 /// What a running router keeps.
-const RESTART: [&str; 14] = [
+const RESTART: [&str; 13] = [
     "router.workers",
     "router.cpus",
     "router.redirect",
-    "router.apps",
     "router.batch",
     "router.frames",
     "governor.interrupts",
@@ -164,6 +166,12 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
             changes.push(Change::Restart { field, old, new });
         }
     }
+    if !has_all_apps(old, new) {
+        let names = |of: &Config| of.apps().into_iter().map(App::name).collect::<Vec<_>>();
+        let list = |of: &Config| format!("{:?}", names(of));
+        let (old, new) = (list(old), list(new));
+        changes.push(Change::Restart { field: "apps".to_owned(), old, new });
+    }
     let (from, to) = (old.esp.tunnels.len(), new.esp.tunnels.len());
     if old.esp != new.esp {
         changes.push(Change::Restart {
@@ -183,9 +191,21 @@ fn restarts(old: &Config, new: &Config, changes: &mut Vec<Change>) {
 
 /// What [`restarts`] compares, taken from the running configuration.
 pub(super) fn keep(new: &mut Config, running: &Config) {
-    let (mode, file) = (new.router.mode.clone(), new.router.routes_file.clone());
-    new.router = running.router.clone();
-    (new.router.mode, new.router.routes_file) = (mode, file);
+    let has_all = has_all_apps(running, new);
+    let Router { mode, routes_file, apps, .. } = new.router.clone();
+    new.router = Router { mode, routes_file, ..running.router.clone() };
+    if has_all {
+        new.router.apps = apps;
+    } else {
+        let made = running.apps();
+        for port in &mut new.ports {
+            let known = running.ports.iter().find(|known| known.name == port.name);
+            match known {
+                Some(known) => port.apps.clone_from(&known.apps),
+                None => port.apps.iter_mut().for_each(|apps| apps.retain(|app| made.contains(app))),
+            }
+        }
+    }
     let Governor { frequency, idle, moderation, .. } = new.governor;
     new.governor = Governor { frequency, idle, moderation, ..running.governor.clone() };
     new.powersave.batch = running.powersave.batch;
@@ -196,14 +216,24 @@ pub(super) fn keep(new: &mut Config, running: &Config) {
     new.dedup = running.dedup.clone();
 }
 
-/// A port as its sockets know it: whatever else differs is a matter of addresses and routes.
-fn attachment(port: &Port) -> Port {
-    Port { mac: None, address: Vec::new(), mtu: 0, vlan: Vec::new(), ..port.clone() }
+/// Whether a running router has made all applications that another configuration wants, in their order: which ports have
+/// them may change while it runs.
+fn has_all_apps(running: &Config, new: &Config) -> bool {
+    let made = running.apps();
+    new.ports.iter().all(|port| is_in_order(new.apps_of(port), &made))
+}
+
+/// A port as its sockets and its program know it: whatever else differs is a matter of addresses and routes.
+fn attachment(config: &Config, port: &Port) -> Port {
+    let apps = Some(config.apps_of(port).to_vec());
+    Port { mac: None, address: Vec::new(), mtu: 0, vlan: Vec::new(), apps, ..port.clone() }
 }
 
 /// By position, which is a port's number: one added at the end disturbs no other.
 fn ports(old: &Config, new: &Config, changes: &mut Vec<Change>) {
-    let at = |config: &Config, index: usize| config.ports.get(index).map(attachment);
+    let at = |config: &Config, index: usize| {
+        config.ports.get(index).map(|port| attachment(config, port))
+    };
     for index in 0..old.ports.len().max(new.ports.len()) {
         if at(old, index) == at(new, index) {
             continue;

@@ -18,7 +18,7 @@ use super::redundancy;
 use super::statics;
 use super::tunnels;
 use super::types::{
-    App, Config, Governor, Kernel, LATENCY_BUDGET_US, Limits, Mac, Metrics, Port, Power, Router,
+    Config, Governor, Kernel, LATENCY_BUDGET_US, Limits, Mac, Metrics, Port, Power, Router,
     StatusSocket, Vlan,
 };
 use crate::policy::Mechanism;
@@ -97,15 +97,7 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
     let frames = section.number::<u32>("frames");
     let batch = section.number::<u32>("batch").map(Spanned::into_inner);
     let redirect = section.choice("redirect");
-    let apps =
-        section.value::<Vec<App>>("apps", "expected a list of names, for example [\"count\"]");
-    if let Some(apps) = &apps
-        && let Some(twice) = (1..apps.get_ref().len())
-            .find(|at| apps.get_ref()[..*at].contains(&apps.get_ref()[*at]))
-    {
-        let message = format!("{:?} is named twice", apps.get_ref()[twice]).to_lowercase();
-        section.report("apps", apps.span(), &message, "name each once");
-    }
+    let apps = applications::apps(&mut section);
     let routes_file = section.path("routes_file");
     section.finish();
     let default = Router::default();
@@ -117,7 +109,7 @@ fn router(mut section: Section<'_, '_>) -> (Router, Option<u32>) {
         }),
         mode: or(mode, default.mode),
         redirect: or(redirect, default.redirect),
-        apps: or(apps, default.apps),
+        apps: apps.unwrap_or(default.apps),
         frames: frames.map(Spanned::into_inner),
         routes_file,
     };
@@ -226,6 +218,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
         }
     }
     let path = section.choice("path");
+    let apps = applications::apps(&mut section);
     let xdp = section.choice("xdp");
     let zero_copy = section.choice("zero_copy");
     let checksums = section.choice("checksums");
@@ -253,6 +246,7 @@ fn port(mut section: Section<'_, '_>) -> (Port, PortSpans) {
     let port = Port {
         name: or(name, String::new()),
         path: or(path, Default::default()),
+        apps,
         xdp: or(xdp, Default::default()),
         zero_copy: or(zero_copy, Default::default()),
         checksums: or(checksums, Default::default()),

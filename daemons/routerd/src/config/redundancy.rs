@@ -89,7 +89,7 @@ fn peer(mut section: Section<'_, '_>) -> Option<DedupPeer> {
 /// What peers ask of ports, of each other and of `apps`.
 pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
     let peers = &config.dedup.peers;
-    let is_used = config.router.apps.contains(&App::Dedup);
+    let is_used = config.apps().contains(&App::Dedup);
     if is_used
         && peers.is_empty()
         && !root.has_problem_of("dedup.peer")
@@ -111,6 +111,14 @@ pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
             let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
             let message = format!("there is no port {:?}", peer.port);
             root.report(&field, 0..0, &message, &format!("use one of {}", names.join(", ")));
+        }
+        let port = config.ports.iter().find(|port| port.name == peer.port);
+        if is_used && port.is_some_and(|port| !config.apps_of(port).contains(&App::Dedup)) {
+            let message = format!(
+                "apps of {:?} do not have \"dedup\": what the peer encodes is lost",
+                peer.port
+            );
+            root.report(&field, 0..0, &message, "add \"dedup\" to apps of the port");
         }
         if let Some(other) = ports.insert(&peer.port, number) {
             let message = format!("{:?} already leads to peer[{other}]", peer.port);

@@ -188,7 +188,7 @@ fn agree(
 /// What tunnels ask of each other and of `apps`.
 pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
     let tunnels = &config.esp.tunnels;
-    let is_used = config.router.apps.contains(&App::Esp);
+    let is_used = config.apps().contains(&App::Esp);
     if !is_used && !tunnels.is_empty() {
         let message =
             "there are tunnels, but apps does not have \"esp\": their packets would leave in clear";
@@ -225,7 +225,7 @@ pub(super) fn check(root: &Section<'_, '_>, config: &Config) {
 impl Config {
     /// Whether tunnels come and go with the kernel's.
     pub fn follows_tunnels(&self) -> bool {
-        self.esp.kernel && self.router.apps.contains(&App::Esp)
+        self.esp.kernel && self.apps().contains(&App::Esp)
     }
 }
 

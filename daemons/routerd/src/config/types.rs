@@ -75,7 +75,7 @@ pub struct Router {
     pub batch: u32,
     /// How packets are spread over workers.
     pub redirect: Redirect,
-    /// Applications that packets pass beside routing, in this order.
+    /// Applications that packets pass beside routing, in this order; of ports that have none of their own.
     pub apps: Vec<App>,
     /// Packet frames in all, of 2 KiB each; without it as many as the rings need.
     #[schema(least = 256, most = 1 << 24)]
@@ -202,6 +202,8 @@ pub struct Port {
     /// Who forwards the packets that the interface receives.
     #[serde(default)]
     pub path: PacketPath,
+    /// Applications that packets pass which come in by the port, instead of the router's; `dedup` encodes what leaves by it, too.
+    pub apps: Option<Vec<App>>,
     /// Where the XDP program attaches.
     #[serde(default)]
     pub xdp: Xdp,
@@ -256,7 +258,9 @@ impl Port {
         let router = &config.router;
         let reasons = [
             (router.mode == "poll", "router.mode = \"poll\""),
-            (config.app_of_workers().is_some(), "router.apps"),
+            (config.app_of_workers(self).is_some(), config.where_apps_of(self)),
+            // What it receives may leave by a port that encodes.
+            (config.apps().contains(&App::Dedup), "dedup of another port's apps"),
             (router.redirect == Redirect::Rss, "router.redirect = \"rss\""),
             (self.xdp != Xdp::Auto, "xdp"),
             (self.zero_copy == ZeroCopy::Yes, "zero_copy = \"yes\""),

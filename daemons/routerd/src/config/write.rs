@@ -4,7 +4,7 @@ use ebb_scenario::Described;
 use ebb_scenario::schema::table;
 use toml::{Table, Value};
 
-use super::types::{Config, Hop, StaticRoute, StaticTarget};
+use super::types::{Config, Hop, Port, StaticRoute, StaticTarget};
 
 impl Config {
     /// As a table of TOML with every value spelled out; reading it gives the same configuration.
@@ -53,7 +53,15 @@ impl Config {
                 out.insert(name.to_owned(), tables.into());
             }
         };
-        list("port", self.ports.iter().map(plain).collect());
+        let port = |port: &Port| {
+            let mut table = plain(port);
+            // None is not the router's.
+            if port.apps.as_ref().is_some_and(Vec::is_empty) {
+                table.insert("apps".to_owned(), Value::Array(Vec::new()));
+            }
+            table
+        };
+        list("port", self.ports.iter().map(port).collect());
         list("route", self.routes.iter().map(route).collect());
         let neighbours = self.neighbours.iter().map(|neighbour| {
             let mut table = Table::new();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_apps::Application;
-use ebb_apps::ipfix::{Exporter, Format, Ipfix, Message, Metering, Traffic, Version};
+use ebb_apps::ipfix::{Exporter, Format, Ipfix, Message, Metering, Selection, Traffic, Version};
 use ebb_host::clock;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -20,7 +20,14 @@ use crate::config::{FlowExport, FlowTransport};
 /// What counts messages, and its counters.
 fn counting() -> (Ipfix, Exporter) {
     let second = Duration::from_secs(1);
-    let metering = Metering { active: second, idle: second, flows: 64, sampling: 1, seed: 1 };
+    let metering = Metering {
+        active: second,
+        idle: second,
+        flows: 64,
+        selection: Selection::default(),
+        sampling: 1,
+        seed: 1,
+    };
     let ipfix = Ipfix::new(1, metering, &(Arc::new(|| ()) as _));
     let format = Format {
         version: Version::Ipfix,

@@ -103,7 +103,7 @@ impl LiveBackend {
             status.ports.push(line);
         }
         if self.counts_flows {
-            applications::counted_in_the_kernel(&mut status);
+            applications::counted_in_the_kernel(&mut status, interfaces.of_flows());
         }
         if !in_kernel.is_empty() {
             status.workers.extend(in_kernel);

@@ -114,6 +114,8 @@ pub struct Interfaces {
     /// What ports have counted that were closed since, by port number, and what CPUs did for them on the kernel path.
     counted: BTreeMap<u8, InterfaceCounters>,
     worked: Vec<Work>,
+    /// Packets and bytes of closed ports whose flows were counted on the kernel path.
+    of_flows: [u64; 2],
     /// Links that came or went since the last look: port, up, gone.
     pub link_changes: Vec<(PortId, bool, bool)>,
     /// Ports' interfaces to which a program in a driver cannot redirect packets, by index.
@@ -231,6 +233,10 @@ impl Interfaces {
             return;
         };
         if let Ok(counters) = live.interface.counters() {
+            if live.interface.options().flows.is_some() {
+                self.of_flows[0] += counters.forwarded;
+                self.of_flows[1] += counters.forwarded_bytes;
+            }
             self.counted.entry(id.0).or_default().add(&counters);
         }
         add_work(&mut self.worked, live.interface.work_by_cpu().unwrap_or_default());

@@ -94,8 +94,8 @@ fn open_on(
         config::Redirect::Auto => rss(&port.name, workers).ok(),
     };
     let form = if rss.is_some() { Form::Rss } else { Form::Steer };
-    let options =
-        InterfaceOptions { flows: by.flows.cloned(), ..options(port, path, workers, form) };
+    let flows = flows_of(port, by.config, by.flows);
+    let options = InterfaceOptions { flows, ..options(port, path, workers, form) };
     if !in_kernel || afxdp::forwards_in_driver(&port.name, options.mode) {
         leave_vlan_tags_in(&port.name, journal);
     }
@@ -153,6 +153,15 @@ pub(super) fn path_of(
     }
 }
 
+/// Where a port's flows are counted on the kernel path, if they are.
+pub(super) fn flows_of(
+    port: &config::Port,
+    config: &Config,
+    flows: Option<&Arc<KernelFlows>>,
+) -> Option<Arc<KernelFlows>> {
+    flows.filter(|_| config.counts_flows_of(port)).cloned()
+}
+
 /// Takes a configured port over that another process has opened in this form. What that one changed
 /// of the interface stays changed, and is in the journal that comes with it.
 ///
@@ -161,7 +170,7 @@ pub(super) fn path_of(
 pub fn take(
     umem: &Arc<Umem>,
     port: &config::Port,
-    (form, flows): (Form, Option<&Arc<KernelFlows>>),
+    (form, flows): (Form, Option<Arc<KernelFlows>>),
     workers: u32,
     handoff: Handoff,
 ) -> Result<(LiveInterface, OpenPort)> {
@@ -169,7 +178,7 @@ pub fn take(
         config::PacketPath::Kernel => PacketPath::Kernel,
         config::PacketPath::Auto | config::PacketPath::Worker => PacketPath::Worker,
     };
-    let options = InterfaceOptions { flows: flows.cloned(), ..options(port, path, workers, form) };
+    let options = InterfaceOptions { flows, ..options(port, path, workers, form) };
     let interface = Interface::take(umem, &options, handoff)?;
     let redirect = match form {
         Form::Rss => {

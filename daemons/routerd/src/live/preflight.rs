@@ -40,7 +40,7 @@ pub fn preflight(config: &Config) -> Preflight {
         Err(error) => found.problems.push(format!("esp: {error:#}")),
     }
     let esp = &config.esp;
-    if config.router.apps.contains(&App::Esp) && esp.tunnels.is_empty() && !esp.kernel {
+    if config.apps().contains(&App::Esp) && esp.tunnels.is_empty() && !esp.kernel {
         found.warnings.push(
             "esp.tunnel: apps has \"esp\", but there is no tunnel: nothing is encrypted until one is added (ebb router \
              tunnel add)"

@@ -21,6 +21,7 @@ use super::interfaces::LiveInterface;
 use super::open;
 use super::start::frames;
 use super::{Live, port_names, start};
+use crate::applications;
 use crate::config::{self, Change, Config};
 use crate::energy::Meter;
 use crate::knobs::{self, MachineKnobs};
@@ -65,6 +66,10 @@ impl Live {
         // compares with the truth.
         new.keep_what_needs_a_restart(&self.config);
         new.check_files()?;
+        anyhow::ensure!(
+            applications::are_in_order(self.backend.router.applications(), &new),
+            "apps: only a restart changes the order in which packets pass them"
+        );
         let moved = changes.iter().any(|change| matches!(change, Change::Metrics(_)));
         let api = self.api.as_ref().context("metrics and status are not served")?;
         let metrics = moved.then(|| api.prepare_metrics(new.metrics.listen)).transpose()?;
@@ -134,6 +139,7 @@ impl Live {
             .iter()
             .any(|change| matches!(change, Change::PortAdded(..) | Change::PortRemoved(..)));
         let old = std::mem::replace(&mut self.config, new);
+        applications::choose_ports(self.backend.router.applications(), &self.config);
         for change in changes {
             if let Change::PortAdded(slot, port) = change {
                 self.backend.router.name(PortId(*slot as u8), &port.name);

@@ -38,7 +38,7 @@ impl Live {
 
     pub(super) fn add_tunnel(&mut self, asked: &AddTunnel) -> Result<Value> {
         ensure!(
-            self.config.router.apps.contains(&App::Esp),
+            self.config.apps().contains(&App::Esp),
             "router.apps: \"esp\" is not in it: add it and restart the router"
         );
         let folder = asked.folder.as_deref();

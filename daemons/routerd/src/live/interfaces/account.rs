@@ -73,6 +73,16 @@ impl Interfaces {
         })
     }
 
+    /// Packets and bytes of ports whose flows are counted on the kernel path.
+    pub fn of_flows(&self) -> [u64; 2] {
+        let counting =
+            self.open.iter().flatten().filter(|live| live.interface.options().flows.is_some());
+        let open = counting.filter_map(|live| live.interface.counters().ok());
+        open.fold(self.of_flows, |[packets, bytes], counters| {
+            [packets + counters.forwarded, bytes + counters.forwarded_bytes]
+        })
+    }
+
     /// Fills one port's line of the status.
     pub fn describe(&self, slot: usize, line: &mut status::Port) {
         let mut counters = self.counted.get(&(slot as u8)).copied().unwrap_or_default();

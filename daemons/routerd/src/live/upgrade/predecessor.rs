@@ -157,7 +157,7 @@ impl Predecessor {
             let handoff = Handoff { description: offered.description(), descriptors };
             let mut taken = port.clone();
             taken.path = offered.path.unwrap_or(port.path);
-            let form = (offered.form(), flows);
+            let form = (offered.form(), open::flows_of(port, config, flows));
             let taken = open::take(umem, &taken, form, workers as u32, handoff);
             let (live, open) = taken.with_context(|| format!("port {}", port.name))?;
             interfaces.lock().expect("interfaces").place(PortId(slot as u8), live);
