@@ -148,6 +148,9 @@ pub trait Observer: Send {
 
     /// As [`Node::poll`].
     fn poll(&mut self, _now: Time) {}
+
+    /// As [`Node::retire`].
+    fn retire(&mut self) {}
 }
 
 struct Watch {
@@ -171,6 +174,10 @@ impl Node for Watch {
 
     fn poll(&mut self, now: Time, _out: &mut Outputs<'_>) {
         self.observer.poll(now);
+    }
+
+    fn retire(&mut self) {
+        self.observer.retire();
     }
 }
 

@@ -193,6 +193,10 @@ impl Node for Metered {
         self.node.give_up(leaves)
     }
 
+    fn retire(&mut self) {
+        self.node.retire();
+    }
+
     fn take_over(&mut self, now: Time, given: Given, out: &mut Outputs<'_>) {
         self.node.take_over(now, given, out);
     }

@@ -43,6 +43,9 @@ pub trait Node: Send {
         Vec::new()
     }
 
+    /// Hands over to others what it keeps for them: no packet may come any more.
+    fn retire(&mut self) {}
+
     /// Goes on with what the same node of another graph gave up.
     fn take_over(&mut self, _now: Time, given: Given, out: &mut Outputs<'_>) {
         // Reached only by a node that gives something up and takes nothing.
@@ -330,6 +333,11 @@ impl Graph {
             node.take_over(now, given, &mut out);
         }
         self.settle(now, 0, exits);
+    }
+
+    /// No packet may come any more: see [`Node::retire`].
+    pub fn retire(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.node.retire());
     }
 
     fn settle(&mut self, now: Time, first: usize, exits: &mut Exits) {

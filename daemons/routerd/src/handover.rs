@@ -17,7 +17,7 @@ use ebb_control::redirect::{Change, ENTRIES, Table, Workers, changes, gainers, l
 use ebb_ports::{Fence, RedirectTable};
 
 use crate::mailbox::{Message, Owners};
-use crate::shared::{Order, PORTS_MAX, Shared};
+use crate::shared::{Order, PORTS_MAX, Shared, WorkerShared};
 
 /// How long a worker may take to answer when all are to stop for another process. Its rings fill
 /// meanwhile.
@@ -26,6 +26,9 @@ const HOLD_PATIENCE: Duration = Duration::from_millis(200);
 /// Longest wait for one worker's answer. A worker answers within a batch; the rest is for a machine
 /// that does not schedule it.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long a worker may take to hand over what its nodes keep: millions of flows, while it gives way to everybody.
+const RETIREMENT: Duration = Duration::from_secs(5);
 
 /// What a handover did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -235,6 +238,18 @@ impl Held {
             worker.mailbox.give(order);
         }
     }
+}
+
+/// Has workers that hold hand over what their nodes keep for others: they will never receive again. Returns the workers that
+/// did not answer in time.
+pub fn retire_all(shared: &Shared) -> Vec<usize> {
+    let orders = shared.workers.iter().map(|worker| worker.mailbox.give(Order::Retire));
+    let serials: Vec<u64> = orders.collect();
+    let waited = shared.workers.iter().zip(serials).enumerate();
+    let late = |(_, (worker, serial)): &(usize, (&WorkerShared, u64))| {
+        !worker.mailbox.wait(*serial, RETIREMENT)
+    };
+    waited.filter(late).map(|(index, _)| index).collect()
 }
 
 fn order_all(shared: &Shared, workers: &[usize], order: Order, result: &mut Handover) {

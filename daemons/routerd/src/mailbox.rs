@@ -32,6 +32,8 @@ pub enum Order {
     Park = 3,
     /// Close all ports and end.
     Stop = 4,
+    /// As in `Hold`, for good: answer when nodes have handed over what they keep for others.
+    Retire = 5,
 }
 
 impl Order {
@@ -41,6 +43,7 @@ impl Order {
             1 => Order::Hold,
             2 => Order::Drain,
             3 => Order::Park,
+            5 => Order::Retire,
             _ => Order::Stop,
         }
     }

@@ -153,7 +153,7 @@ impl Worker {
             }
             match order {
                 Order::Stop => break,
-                Order::Hold => self.hold(mine),
+                Order::Hold | Order::Retire => self.hold(mine),
                 Order::Run | Order::Drain => self.active_round(mine),
                 Order::Park => self.parked_round(mine),
             }

@@ -309,16 +309,21 @@ impl Observer for Meter {
         self.sweep.at = (self.cache.len() > 0).then(|| now + self.pause());
         self.lane.publish(&mut self.sums);
     }
-}
 
-/// What is left when the worker ends is reported too.
-impl Drop for Meter {
-    fn drop(&mut self) {
+    /// What is left when the worker ends, or another program has its packets, is reported too.
+    fn retire(&mut self) {
         let buckets = 0..self.cache.buckets();
         let places: Vec<usize> = buckets.flat_map(|bucket| self.cache.taken(bucket)).collect();
         let records =
             places.into_iter().map(|place| Record::new(self.cache.take(place), EndReason::Forced));
         self.lane.leave(records.collect(), &mut self.sums);
+        self.sweep.at = None;
         self.lane.publish(&mut self.sums);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.retire();
     }
 }

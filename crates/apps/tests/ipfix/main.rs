@@ -245,6 +245,20 @@ fn at_its_bound_the_cache_reports_the_flow_silent_for_longest() {
     assert_eq!(packets_of(&found).len(), 1000, "each was reported once");
 }
 
+#[test]
+fn who_retires_tells_what_it_has_once() {
+    let mut bench = Bench::new(metering(), format(), 1);
+    bench.show(0, 1, &udp(1), 3);
+    bench.show(0, 2, &udp(2), 4);
+    bench.meters[0].retire();
+    assert_eq!((bench.counter("ended_forced"), bench.meters[0].poll_at()), (2, None));
+    let mut found = packets_of(&records(&bench.export(3)));
+    found.sort_unstable();
+    assert_eq!(found, [3, 4]);
+    bench.meters[0].retire();
+    assert!(packets_of(&records(&bench.end(4))).is_empty(), "it had been told");
+}
+
 /// Nobody takes records: flows stay where they are, and what does not fit is counted.
 #[test]
 fn without_a_collector_every_packet_is_still_accounted_for() {

@@ -22,6 +22,11 @@ const LOOKS: u32 = 64;
 impl Worker {
     /// Begins to carry an order out.
     pub(super) fn begin(&mut self, order: Order, serial: u64, mine: &WorkerShared) {
+        if order == Order::Retire {
+            // Rings and frames are another process's.
+            self.graph.retire();
+            return mine.mailbox.answer(serial);
+        }
         self.drain = None;
         self.take_state(mine);
         self.note_interruption(order, serial, mine);
@@ -38,7 +43,7 @@ impl Worker {
                 self.tally(clock::monotonic(), mine);
             }
             Order::Run | Order::Park => mine.mailbox.answer(serial),
-            Order::Stop => {}
+            Order::Stop | Order::Retire => {}
         }
     }
 

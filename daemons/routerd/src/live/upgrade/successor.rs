@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use super::steps::{Heard, Leave, Leaving};
 use super::{Offer, OfferedPort, PROTOCOL, Replace, Spoken, Word, say, spoken};
+use crate::handover::retire_all;
 use crate::live::Live;
 use crate::tunnel_state::Keeper;
 
@@ -287,8 +288,6 @@ impl Live {
             json!({ "pid": child.id(), "version": version, "silence_us": micros, "lost": lost });
         _ = answer.send(Ok(outcome));
         self.injection.end();
-        // Its program counts in tables of its own; what stands in ours is ours to tell.
-        self.export = None;
         std::thread::sleep(LAST_WORDS);
         self.api.iter().for_each(|api| api.wait_until_answered(ANSWERS));
         // The new program has removed the file by now, or died.
@@ -302,6 +301,17 @@ impl Live {
         }
         // To give hundreds of megabytes back takes the kernel a while, on the CPUs of the new workers.
         process::withdraw(self.backend.router.cpus().iter().flatten().copied());
+        // The other program counts flows of its own; those that we have begun are ours to tell.
+        if let Some(export) = self.export.take() {
+            for worker in retire_all(self.backend.router.shared()) {
+                warn!(
+                    worker,
+                    code = "EBB-R084",
+                    "its flows are not told: it was not ready in time"
+                );
+            }
+            export.finish();
+        }
         // Nothing is closed and nothing undone: it is all in use.
         std::process::exit(0)
     }
