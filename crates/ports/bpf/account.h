@@ -161,10 +161,11 @@ INLINE struct flow *flow_in(__u64 side, const struct flow_key *key)
 	return map_lookup(&flows_even, key);
 }
 
-// Begins a flow in one of the tables; what the kernel answers.
-INLINE long begin_in(void *table, __u64 *count, const struct flow_key *key, const struct flow *flow)
+// Begins a flow in one of the tables; what the kernel answers, in 32 bits: before Linux 6.4 the others of a map's answer say
+// nothing, where the verifier calls the map at once.
+INLINE int begin_in(void *table, __u64 *count, const struct flow_key *key, const struct flow *flow)
 {
-	long answer = map_update(table, key, flow, BPF_NOEXIST);
+	int answer = (int)map_update(table, key, flow, BPF_NOEXIST);
 	__u64 begun;
 
 	if (UNLIKELY(answer))
@@ -180,7 +181,7 @@ INLINE long begin_in(void *table, __u64 *count, const struct flow_key *key, cons
 INLINE struct flow *begin(__u64 side, const struct flow_key *key, const struct flow *flow)
 {
 	struct flow *other;
-	long answer;
+	int answer;
 
 	if (side) {
 		answer = begin_in(&flows_odd, &accounts.begun[1], key, flow);
