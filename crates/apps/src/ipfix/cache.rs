@@ -7,6 +7,8 @@
 //!
 //! Room: keys and words; when a flow ends, and what becomes of it, is decided above (`meter`).
 
+use core::hint::select_unpredictable;
+
 use ebb_graph::{prefetch, zeroes};
 
 use super::flow::{Key, Words, last_ms};
@@ -19,11 +21,16 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 const WORDS: usize = 8;
 
 /// Where a flow may be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     buckets: [u32; 2],
     tag: u8,
+    /// The place where it is, but for one flow of fifty; [`NOWHERE`].
+    likely: u32,
 }
+
+/// No place.
+const NOWHERE: u32 = u32::MAX;
 
 /// Where a new flow may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +80,38 @@ impl Cache {
         let buckets = [bucket(hash >> 32), bucket(hash & 0xffff_ffff)];
         buckets.iter().for_each(|bucket| prefetch(&self.tags[*bucket as usize]));
         // Zero is a free place.
-        Places { buckets, tag: ((hash >> 32) as u8).max(1) }
+        Places { buckets, tag: ((hash >> 32) as u8).max(1), likely: NOWHERE }
     }
 
-    /// Asks for the line in which the flow is, if it is there.
+    /// Asks for the line in which the flow is, if it is there, and notes it.
     #[inline]
-    pub(super) fn prefetch(&self, places: &Places) {
-        for bucket in places.buckets {
-            if let Some(way) = ways_with(self.tags[bucket as usize], places.tag).next() {
-                return prefetch(&self.words[self.skip + (bucket as usize * WAYS + way) * WORDS]);
-            }
+    pub(super) fn prefetch(&self, places: &mut Places) {
+        let [one, other] = places.buckets;
+        let [in_one, in_other] =
+            [one, other].map(|bucket| equal_bytes(self.tags[bucket as usize], places.tag));
+        // In either bucket as often as in the other: no branch foresees it.
+        let found = select_unpredictable(in_one != 0, in_one, in_other);
+        let bucket = select_unpredictable(in_one != 0, one, other);
+        if found != 0 {
+            let place = bucket as usize * WAYS + found.trailing_zeros() as usize / 8;
+            prefetch(&self.words[self.skip + place * WORDS]);
+            places.likely = place as u32;
         }
     }
 
     /// The place of a flow.
     #[inline]
     pub(super) fn find(&self, key: &Key, places: &Places) -> Option<usize> {
+        // It may have been given to another flow since it was noted, but is not free.
+        let likely = places.likely as usize;
+        if places.likely != NOWHERE && key.iter().zip(self.at(likely)).all(|(a, b)| a == b) {
+            debug_assert_ne!((self.tags[likely / WAYS] >> (likely % WAYS * 8)) as u8, 0);
+            return Some(likely);
+        }
+        self.search(key, places)
+    }
+
+    fn search(&self, key: &Key, places: &Places) -> Option<usize> {
         places.buckets.iter().find_map(|bucket| {
             let first = *bucket as usize * WAYS;
             let mut ways = ways_with(self.tags[*bucket as usize], places.tag);
@@ -155,12 +178,18 @@ impl Cache {
     }
 }
 
-/// Places of a bucket whose byte is `tag`: the exact test for zero bytes of the difference (Warren, Hacker's
+/// The highest bit of each byte of a bucket that is `tag`: the exact test for zero bytes of the difference (Warren, Hacker's
 /// Delight, section 6-1).
 #[inline]
-fn ways_with(tags: u64, tag: u8) -> impl Iterator<Item = usize> {
+fn equal_bytes(tags: u64, tag: u8) -> u64 {
     let other = tags ^ (LOW * u64::from(tag));
-    let mut found = !(((other & !HIGH) + !HIGH) | other | !HIGH);
+    !(((other & !HIGH) + !HIGH) | other | !HIGH)
+}
+
+/// Those places.
+#[inline]
+fn ways_with(tags: u64, tag: u8) -> impl Iterator<Item = usize> {
+    let mut found = equal_bytes(tags, tag);
     std::iter::from_fn(move || {
         let way = (found != 0).then(|| found.trailing_zeros() as usize / 8);
         found &= found.wrapping_sub(1);

@@ -108,8 +108,8 @@ impl Meter {
     }
 
     fn count(&mut self, now_ms: u32) {
-        let seen = std::mem::take(&mut self.seen);
-        seen.iter().for_each(|(_, places)| self.cache.prefetch(places));
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.iter_mut().for_each(|(_, places)| self.cache.prefetch(places));
         for (seen, places) in &seen {
             self.sums.packets += 1;
             self.sums.bytes += u64::from(seen.bytes);
