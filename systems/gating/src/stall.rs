@@ -26,9 +26,18 @@ pub enum Event {
         /// Whether the core goes on with its answer.
         blocking: bool,
     },
-    /// A token of the memory controller.
+    /// A token of the memory controller: a bank has admitted it (section 2.3.4).
     Told {
         /// Of which miss.
+        id: u16,
+        /// The earliest the answer can be.
+        bound: Ps,
+        /// Whether the core goes on with it.
+        blocking: bool,
+    },
+    /// A second token of the memory controller, which the source does not have: it was decided on.
+    Decided {
+        /// Which miss.
         id: u16,
         /// The earliest the answer can be.
         bound: Ps,
@@ -50,10 +59,11 @@ impl Event {
         match self {
             Event::Stalled => 0,
             Event::Told { .. } => 1,
-            Event::Hint { .. } => 2,
-            Event::Missed { .. } => 3,
-            Event::Answered { .. } => 4,
-            Event::Timer => 5,
+            Event::Decided { .. } => 2,
+            Event::Hint { .. } => 3,
+            Event::Missed { .. } => 4,
+            Event::Answered { .. } => 5,
+            Event::Timer => 6,
         }
     }
 }
@@ -103,6 +113,8 @@ pub struct Token {
     pub missed: Option<Ps>,
     /// When the core hears from the memory controller, and the earliest the answer can be.
     pub told: Option<(Ps, Ps)>,
+    /// When it hears from it once more, that the miss was decided on, and the earliest the answer can be then.
+    pub decided: Option<(Ps, Ps)>,
     /// When the answer is there.
     pub answered: Option<Ps>,
     /// Whether the core goes on with this answer.
@@ -140,6 +152,9 @@ impl Stall<'_> {
             }
             if let Some((told, bound)) = token.told {
                 self.push(told, Event::Told { id, bound, blocking }, into);
+            }
+            if let Some((told, bound)) = token.decided {
+                self.push(told, Event::Decided { id, bound, blocking }, into);
             }
             if let Some(answered) = token.answered.filter(|_| !blocking) {
                 self.push(answered, Event::Answered { id }, into);

@@ -32,7 +32,7 @@ pub(super) struct Together {
     counter: Counter,
     /// What turning off at each time saves a stall, in ps of time off beyond the break-even.
     gains: [f64; 3],
-    /// Of the stall at hand.
+    /// Of the stall at hand; what memory has decided, not what its banks estimate.
     since: Ps,
     missed: Option<Ps>,
     told: Option<(Ps, Ps)>,
@@ -107,7 +107,7 @@ impl Controller for Together {
                 self.missed = Some(now);
                 self.asked = Some(When::Missed);
             }
-            Event::Told { bound, blocking: true, .. } => {
+            Event::Decided { bound, blocking: true, .. } => {
                 self.told = Some((now, bound));
                 self.asked = Some(When::Told);
             }

@@ -59,7 +59,7 @@ fn figures_218(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     for Row { name, worst, apart, gated, slots } in first.unwrap_or_default() {
         table.row([name.into(), worst.into(), apart.into(), gated.into(), slots.into()]);
     }
-    let note = "four channels of memory under 16 copies, as under STREAM. Without stagger every wake-up takes the worst case of all at once";
+    let note = "eight channels of memory under 16 copies, as under STREAM. Without stagger every wake-up takes the worst case of all at once";
     Ok(Findings::new(Report::new(FIGURES_218.title).table(table))
         .found("strong2013.stagger.mcf0", mcf0, note)
         .found("strong2013.stagger.mcf9", mcf9, note)

@@ -32,8 +32,10 @@ pub(super) struct Miss {
     pub(super) producer: Option<u64>,
     /// When the last cache knew that it misses.
     pub(super) missed: Option<Ps>,
-    /// What the controller said: when it was decided on, and the bound.
+    /// What the controller said: when a bank admitted it, and the bound.
     pub(super) told: Option<(Ps, Ps)>,
+    /// The same said once more when it was decided on.
+    pub(super) decided: Option<(Ps, Ps)>,
     pub(super) done: Option<Ps>,
 }
 
@@ -293,7 +295,8 @@ impl Core {
         let Some(miss) = all.into_iter().find(|miss| miss.number == number) else { return };
         let done = answer.done + data;
         miss.done = Some(done);
-        miss.told = Some((answer.decided + back, answer.bound + data));
+        miss.told = Some((answer.told + back, answer.bound + data));
+        miss.decided = Some((answer.decided + back, answer.least + data));
         self.counts.memory_reads += 1;
         let began = miss.missed.unwrap_or(answer.at) - miss.latency;
         self.counts.memory_latency += done - began;
@@ -337,6 +340,7 @@ impl Core {
                 },
                 missed: miss.missed,
                 told: miss.told,
+                decided: miss.decided,
                 answered: miss.done,
                 blocking: miss.number == blocking,
             });

@@ -64,6 +64,9 @@ pub struct Machine<'a> {
     memory: Memory,
     answers: Vec<Answer>,
     tokens: Vec<Token>,
+    /// Memory says nothing before it has decided: what the counters of banks change.
+    #[cfg(test)]
+    pub(crate) told_late: bool,
 }
 
 /// Where a core is in its trace.
@@ -101,6 +104,8 @@ impl<'a> Machine<'a> {
             memory: Memory::new(&settings.memory),
             answers: Vec::new(),
             tokens: Vec::new(),
+            #[cfg(test)]
+            told_late: false,
         }
     }
 
@@ -209,6 +214,12 @@ impl<'a> Machine<'a> {
                 continue;
             }
             let core = (answer.id >> 48) as usize;
+            #[cfg(test)]
+            let answer = if self.told_late {
+                Answer { told: answer.decided, bound: answer.least, ..answer }
+            } else {
+                answer
+            };
             let memory = &mut self.memory;
             self.cores[core].answered(&answer, self.back, |number, line, at| {
                 memory.submit((core as u64) << 48 | number, line, false, at);
@@ -366,6 +377,7 @@ impl<'a> Machine<'a> {
             producer,
             missed: if memory { answered } else { None },
             told: None,
+            decided: None,
             done: if memory { None } else { answered },
         };
         let number = own.add(miss, access.kind == Kind::Read, access.kind == Kind::Fetch);

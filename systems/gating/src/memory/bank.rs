@@ -3,12 +3,45 @@
 use super::timing::{MemorySettings, Ps, Timing};
 
 /// One bank: its row, and from when on each command can be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bank {
     pub(super) open: Option<u64>,
     pub(super) activate_at: Ps,
     pub(super) precharge_at: Ps,
     pub(super) column_at: Ps,
+    /// By the counter of section 2.3.4: when the misses that it has admitted are done at the earliest.
+    idle_at: Ps,
+    /// Rows that they open, and when the first data of each can be there.
+    coming: Vec<(u64, Ps)>,
+}
+
+impl Bank {
+    /// Admits a read of `row` at `at`: the earliest end of its data, the channel not regarded.
+    ///
+    /// The bank serves what its open row has first, then misses in the order of their coming, and reads
+    /// before writes: a read waits at least for the misses before it, unless one of them, what is open, or a
+    /// write that waits has its row (`soon`). Open pages have to be closed for it (`close`).
+    pub(super) fn admit(
+        &mut self,
+        row: u64,
+        (soon, close): (bool, bool),
+        at: Ps,
+        timing: &Timing,
+    ) -> Ps {
+        let hit = timing.cl + timing.burst;
+        self.coming.retain(|(_, done)| *done > at);
+        if let Some((_, done)) = self.coming.iter().find(|(coming, _)| *coming == row) {
+            return (*done).max(at + hit);
+        }
+        if self.open == Some(row) || soon {
+            return at + hit;
+        }
+        let closing = (close && self.open.is_some()) || self.idle_at > at;
+        let close = if closing { timing.rp } else { 0 };
+        self.idle_at = self.idle_at.max(at) + close + timing.rcd + hit;
+        self.coming.push((row, self.idle_at));
+        self.idle_at
+    }
 }
 
 /// The banks of a rank.

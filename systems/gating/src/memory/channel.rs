@@ -48,6 +48,8 @@ pub(super) struct Channel {
     pub(super) commands: Option<Vec<Command>>,
     pub(super) counts: ChannelCounts,
     seen: Ps,
+    /// Whether the first of the inbox waits for room.
+    full: bool,
 }
 
 /// The last column accesses.
@@ -106,6 +108,7 @@ impl Channel {
             commands: None,
             counts: ChannelCounts::default(),
             seen: 0,
+            full: false,
             timing,
         }
     }
@@ -165,19 +168,32 @@ impl Channel {
         while let Some((mut request, place)) = self.inbox.front().copied() {
             let at = request.at;
             let queue = if request.write { &mut self.writes } else { &mut self.reads };
-            if at > now || queue.len() >= self.capacity[usize::from(request.write)] {
+            let full = at <= now && queue.len() >= self.capacity[usize::from(request.write)];
+            let waited = std::mem::replace(&mut self.full, full);
+            if at > now || full {
                 break;
             }
             self.inbox.pop_front();
             request.admitted = now;
+            // A request that found no room is admitted when it does.
+            let admitted = if waited { now } else { at };
+            if !request.write {
+                let written = self.writes.iter().any(|(_, other)| *other == place);
+                let bank = &mut self.ranks[place.rank].banks[place.bank];
+                request.told = admitted;
+                let soon = (written, self.open_page);
+                request.bound = bank.admit(place.row, soon, admitted, &self.timing);
+            }
             let written = self.writes.iter().any(|(write, _)| write.line == request.line);
             if !request.write && written {
                 let done = now + self.timing.cl + self.timing.burst;
                 out.push(Answer {
                     id: request.id,
                     at,
-                    decided: now,
+                    told: now,
                     bound: done,
+                    decided: now,
+                    least: done,
                     done,
                     row: Row::Open,
                 });
@@ -276,7 +292,8 @@ impl Channel {
         let next = first.unwrap_or(column).min(column);
         self.clock =
             (now.max(next.min(now + ahead)) + self.timing.ck).max(done.saturating_sub(ahead));
-        Answer { id: request.id, at: request.at, decided: now, bound: now + least, done, row: kind }
+        let Request { id, at, told, bound, .. } = request;
+        Answer { id, at, told, bound, decided: now, least: now + least, done, row: kind }
     }
 
     /// When the column access can be.

@@ -26,6 +26,9 @@ pub struct Request {
     /// When it comes to the controller, ps.
     pub at: Ps,
     pub(crate) admitted: Ps,
+    /// When its bank admitted it, and what the bank's counter said then; of reads.
+    pub(crate) told: Ps,
+    pub(crate) bound: Ps,
 }
 
 /// What the row of a read was when it was decided on.
@@ -46,10 +49,15 @@ pub struct Answer {
     pub id: u64,
     /// When it came, ps.
     pub at: Ps,
-    /// When it was decided on: what a token can tell from then on (section 2.3.4).
-    pub decided: Ps,
-    /// The end of its data if nothing else were in the way: never later than `done`.
+    /// When its bank admitted it: a token can tell the bound from then on (section 2.3.4).
+    pub told: Ps,
+    /// The end of its data by the bank's counter, which knows nothing of the channel.
     pub bound: Ps,
+    /// When it was decided on.
+    pub decided: Ps,
+    /// The end of its data if nothing were in the way from then on: never later than `done`. It is before
+    /// `bound` only where a write that came later had opened its row.
+    pub least: Ps,
     /// The end of its data.
     pub done: Ps,
     /// What its row was.
@@ -102,7 +110,8 @@ impl Memory {
     /// Hands a request in.
     pub fn submit(&mut self, id: u64, line: u64, write: bool, at: Ps) {
         let (channel, place) = self.place(line);
-        self.channels[channel].submit(Request { id, line, write, at, admitted: at }, place);
+        self.channels[channel]
+            .submit(Request { id, line, write, at, admitted: at, told: at, bound: at }, place);
     }
 
     /// When it decides next.

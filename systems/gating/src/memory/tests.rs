@@ -30,7 +30,7 @@ fn latencies_are_those_of_the_data_sheet() {
         answers(&settings, &[(0, false, 0), (1, false, 100_000), (other_row, false, 200_000)]);
     let told: Vec<_> = found.iter().map(|answer| (answer.row, answer.done - answer.at)).collect();
     assert_eq!(told, [(Row::Closed, 32_500), (Row::Open, 18_750), (Row::Other, 46_250)]);
-    assert!(found.iter().all(|answer| answer.bound == answer.done && answer.decided == answer.at));
+    assert!(found.iter().all(|answer| answer.bound == answer.done && answer.told == answer.at));
 
     // A refresh every 7.8 us: closing takes 13.75 ns, the refresh 160 ns, then the row is closed.
     let (_, found) = answers(&settings, &[(0, false, 0), (0, false, 7_800_000)]);
@@ -87,7 +87,10 @@ proptest! {
         }
         let reads = requests.iter().filter(|(_, write, _)| !write).count();
         prop_assert_eq!(found.len(), reads);
-        prop_assert!(found.iter().all(|answer| answer.bound <= answer.done && answer.at <= answer.decided));
+        for answer in &found {
+            let Answer { at, told, bound, decided, least, done, .. } = *answer;
+            prop_assert!(at <= told && told <= decided && bound.min(least) <= done, "{:?}", answer);
+        }
         let end = found.iter().map(|answer| answer.done).max().unwrap_or(0);
         for counts in memory.counts() {
             prop_assert_eq!(counts.waited, counts.length);
