@@ -35,6 +35,10 @@ pub struct Profile {
     #[serde(default = "Profile::default_cluster")]
     #[schema(least = 1, most = 64, default = 1.0)]
     pub cluster: f64,
+    /// Instructions that those which come together lie in, anywhere; 0 when they follow each other at once.
+    #[serde(default)]
+    #[schema(most = 100_000)]
+    pub within: u32,
     /// Memory in use.
     #[serde(default = "Profile::default_footprint_mib")]
     #[schema(least = 1, most = 65_536, default = 256)]
@@ -60,6 +64,8 @@ pub struct ProfileFeed {
     base: u64,
     ran: u64,
     left: u64,
+    /// Instructions that the cluster at hand may still take.
+    room: f64,
 }
 
 impl ProfileFeed {
@@ -67,22 +73,40 @@ impl ProfileFeed {
     pub fn new(profile: &Profile, seed: Seed, core: usize) -> ProfileFeed {
         let rng = seed.nth(core as u64).stream("profile");
         let base = (core as u64) << 36;
-        ProfileFeed { profile: profile.clone(), rng, line: 0, base, ran: 0, left: 0 }
+        ProfileFeed { profile: profile.clone(), rng, line: 0, base, ran: 0, left: 0, room: 0.0 }
     }
 
-    /// Instructions to the next read: none of note within a cluster, geometric between clusters.
+    /// Instructions to the next read: anywhere in what is left of a cluster, geometric between clusters.
     fn gap(&mut self) -> u64 {
         if self.left > 0 {
+            let gap = match self.profile.within {
+                0 => 2.0,
+                // The first of as many as are left, each anywhere.
+                _ => self.room * (1.0 - self.rng.random::<f64>().powf(1.0 / self.left as f64)),
+            };
+            self.room -= gap;
             self.left -= 1;
-            return 2;
+            return gap as u64;
         }
         let cluster = self.profile.cluster.max(1.0);
         let more = 1.0 - 1.0 / cluster;
         while self.rng.random::<f64>() < more && self.left < 64 {
             self.left += 1;
         }
-        let mean = (1000.0 / self.profile.read_mpki * cluster - 2.0 * (cluster - 1.0)).max(1.0);
+        self.room = f64::from(self.profile.within);
+        let mean = (1000.0 / self.profile.read_mpki * cluster - self.span()).max(1.0);
         1 + (self.rng.sample::<f64, _>(Exp1) * mean) as u64
+    }
+
+    /// Instructions from the first to the last of a cluster, in the mean: of n that lie anywhere the last is
+    /// one part in n before the end, and n is geometric.
+    fn span(&self) -> f64 {
+        let more = self.profile.cluster.max(1.0) - 1.0;
+        match self.profile.within {
+            0 => 2.0 * more,
+            _ if more < 1e-9 => 0.0,
+            within => f64::from(within) * (1.0 - more.ln_1p() / more),
+        }
     }
 }
 
@@ -110,5 +134,41 @@ impl Feed for ProfileFeed {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However far apart the reads of a cluster are, there are as many in a thousand instructions, and those of a
+    /// cluster lie in its window.
+    #[test]
+    fn reads_of_a_cluster_lie_in_its_window() {
+        for within in [0, 40, 128] {
+            let profile = Profile {
+                read_mpki: 2.0,
+                write_mpki: 0.0,
+                sequential: 0.0,
+                chained: 0.0,
+                cluster: 3.0,
+                within,
+                footprint_mib: 1,
+                instructions: 20_000_000,
+            };
+            let mut feed = ProfileFeed::new(&profile, Seed(1), 0);
+            let (mut all, mut batch) = (Vec::new(), Vec::new());
+            while feed.fill(&mut batch).is_ok() && !batch.is_empty() {
+                all.append(&mut batch);
+            }
+            let instructions: u64 = all.iter().map(|one| u64::from(one.instructions)).sum();
+            let mpki = 1e3 * all.len() as f64 / instructions as f64;
+            assert!((mpki / 2.0 - 1.0).abs() < 0.03, "{within}: {mpki}");
+            let limit = within.max(2);
+            let near = all.iter().filter(|one| one.instructions <= limit).count();
+            let part = near as f64 / all.len() as f64;
+            // Two of three are not the first of theirs; a tenth of the first come as soon by chance.
+            assert!((0.62..0.76).contains(&part), "{within}: {part}");
+        }
     }
 }

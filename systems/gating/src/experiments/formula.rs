@@ -78,3 +78,35 @@ fn compared<'a>(
     };
     benchmarks.iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use ebb_scenario::Silent;
+
+    use super::*;
+    use crate::profile::Profile;
+
+    /// Equation 2.5 takes every read for a stall of its own. With reads of a cluster anywhere in 128 instructions, as
+    /// they were counted, an in-order core has it so; side by side it overlaps them.
+    #[test]
+    fn the_formula_holds_where_reads_do_not_follow_each_other_at_once() {
+        let context = Context { seed: 1, jobs: 1, quick: true, data: None, progress: &Silent };
+        let off = |within: u32| {
+            let profile = Profile {
+                read_mpki: 5.0,
+                write_mpki: 1.0,
+                sequential: 0.3,
+                chained: 0.15,
+                cluster: 1.5,
+                within,
+                footprint_mib: 256,
+                instructions: 300_000,
+            };
+            let benchmark = [Benchmark { name: String::new(), profile }];
+            let (_, simulated, formula) = compared(&benchmark, &context).expect("runs")[0];
+            (formula - simulated).abs()
+        };
+        let [at_once, apart] = [0, 128].map(off);
+        assert!(apart < 0.8 * at_once, "{at_once} {apart}");
+    }
+}

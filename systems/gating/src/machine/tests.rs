@@ -361,6 +361,7 @@ fn profile(
         sequential,
         chained,
         cluster,
+        within: 0,
         footprint_mib: 256,
         instructions: (1e3 * reads / read_mpki) as u64,
     }
