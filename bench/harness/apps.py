@@ -153,40 +153,53 @@ def apps(context):
     draw(context, rows)
 
 
+# What is compared with routing alone, by path, and with which frames: what dedup and esp do depends on their length.
+CARRIED = {"kernel": [("ipfix", 64)], "worker": [("ipfix", 64), ("esp", 64), ("esp", FRAME_BYTES), ("dedup", FRAME_BYTES)]}
+
+
 def carried(context):
-    """What two routers in a row carry with flow export and without, on either path, in turns."""
+    """What two routers in a row carry with an application and without, in turns: flow export on either path, esp and dedup on workers."""
     if os.cpu_count() < 2:
         raise Failure("two CPUs are needed, one for the generator")
     seconds, turns = (0.5, 1) if context.quick else (3.0, 5)
     rows = []
     with Row(context.tools) as lab:
-        lab.clear_ways(True)
-        for path in ("kernel", "worker"):
+        for path, applications in CARRIED.items():
             for turn in range(turns):
-                row = {"path": path, "turn": turn}
-                for application in ("routing", "ipfix"):
-                    with One(lab, "near", application, path) as near, One(lab, "far", application, path) as far:
-                        near.wait(), far.wait()
-                        time.sleep(0.5)
-                        lab.send(20_000, 0.5, FEW)
-                        others, busy, begun = quiet.Others(lab.pids()), quiet.busy(), time.monotonic()
-                        seen = lab.send(FLOOD, seconds, FEW, 64)
-                        span, busy = time.monotonic() - begun, quiet.busy() - busy
-                        others = others.share(resource.getrusage(resource.RUSAGE_CHILDREN))
-                        packets = max(seen["received"], 1)
-                        row[application] = {"pps": packets / span, "others_cores": others,
-                                            "us_per_packet": 1e6 * (busy - others * span) / packets}
-                row["ratio"] = row["ipfix"]["pps"] / row["routing"]["pps"]
-                row["cpu_ratio"] = row["routing"]["us_per_packet"] / row["ipfix"]["us_per_packet"]
-                context.say(f"  {path}: {row}")
-                rows.append(row)
-    table = [["path", "routing, packets/s", "with ipfix", "ratio, median", "least", "by CPU, median", "least"]]
-    for path in ("worker", "kernel"):
-        of = [row for row in rows if row["path"] == path]
-        middle = lambda values: sorted(values)[len(of) // 2]
-        table.append([path, *(middle([row[one]["pps"] for row in of]) for one in ("routing", "ipfix")),
-                      *(pick([row[ratio] for row in of]) for ratio in ("ratio", "cpu_ratio") for pick in (middle, min))])
+                alone = {}
+                for application, size in applications:
+                    if size not in alone:
+                        alone[size] = flooded(lab, "routing", (path, size), seconds)
+                    seen = flooded(lab, application, (path, size), seconds)
+                    row = {"path": path, "turn": turn, "application": application, "frame_bytes": size,
+                           "routing": alone[size], "with": seen, "ratio": seen["pps"] / alone[size]["pps"],
+                           "cpu_ratio": alone[size]["us_per_packet"] / seen["us_per_packet"]}
+                    context.say(f"  {path}: {row}")
+                    rows.append(row)
+    table = [["path, application, bytes", "routing, packets/s", "with it", "ratio, median", "least", "by CPU, median", "least"]]
+    for path, applications in CARRIED.items():
+        for application, size in applications:
+            of = [row for row in rows if (row["path"], row["application"], row["frame_bytes"]) == (path, application, size)]
+            middle = lambda values: sorted(values)[len(values) // 2]
+            table.append([f"{path}, {application}, {size}", *(middle([row[one]["pps"] for row in of]) for one in ("routing", "with")),
+                          *(pick([row[ratio] for row in of]) for ratio in ("ratio", "cpu_ratio") for pick in (middle, min))])
     context.record.result("carried", table, {"rows": rows})
+
+
+def flooded(lab, application, series, seconds):
+    """What both routers carry of more than they can, and what a packet takes of the machine, generator included."""
+    path, size = series
+    lab.clear_ways(application != "esp")
+    with One(lab, "near", application, path) as near, One(lab, "far", application, path) as far:
+        near.wait(), far.wait()
+        time.sleep(0.5)
+        lab.send(20_000, 0.5, FEW, size)
+        others, busy, begun = quiet.Others(lab.pids()), quiet.busy(), time.monotonic()
+        seen = lab.send(FLOOD, seconds, FEW, size)
+        span, busy = time.monotonic() - begun, quiet.busy() - busy
+        others = others.share(resource.getrusage(resource.RUSAGE_CHILDREN))
+        packets = max(seen["received"], 1)
+        return {"pps": packets / span, "others_cores": others, "us_per_packet": 1e6 * (busy - others * span) / packets}
 
 
 def measured(context, lab, routers, series, seconds):
