@@ -31,6 +31,10 @@ fn value() -> impl Strategy<Value = String> {
             "\"rss\"",
             "\"10.0.0.1/24\"",
             "[\"10.0.0.1/24\"]",
+            "[\"10.0.0.0/24\"]",
+            "[\"count\"]",
+            "[\"ipfix\", \"count\"]",
+            "[\"count\", \"ipfix\", \"esp\"]",
             "\"127.0.0.1:0\"",
             "\"/\"",
             "\"a\\u0000b\"",
@@ -48,7 +52,11 @@ fn section() -> impl Strategy<Value = String> {
         })
     };
     prop_oneof![
-        fields("[router]", &["workers", "cpus", "mode", "redirect", "frames", "routes_file"]),
+        fields(
+            "[router]",
+            &["workers", "cpus", "mode", "redirect", "frames", "routes_file", "apps", "apps"]
+        ),
+        fields("[ipfix]\nfile = \"flows\"", &["prefixes", "sampling", "version", "flows"]),
         fields(
             "[powersave]",
             &[
@@ -82,9 +90,12 @@ fn section() -> impl Strategy<Value = String> {
         fields("[status]", &["socket"]),
         fields(
             "[[port]]\nname = \"lo\"",
-            &["xdp", "zero_copy", "queues", "ring", "fill", "mac", "mtu"]
+            &["xdp", "zero_copy", "queues", "ring", "fill", "mac", "mtu", "apps", "apps"]
         ),
-        fields("[[port]]\nname = \"absent\"", &["xdp", "zero_copy", "queues", "ring", "address"]),
+        fields(
+            "[[port]]\nname = \"absent\"",
+            &["xdp", "zero_copy", "queues", "ring", "address", "apps", "path"]
+        ),
     ]
 }
 
@@ -102,6 +113,53 @@ proptest! {
             Config::diff(&example, &kept).iter().for_each(|change| _ = change.to_string());
             assert_all_else_is_taken_over(&kept, &config);
         }
+    }
+}
+
+/// Lists of applications of the router and of three ports, of which some have none of their own.
+fn lists() -> impl Strategy<Value = String> {
+    let list = || {
+        select(vec![
+            "[]",
+            "[\"count\"]",
+            "[\"ipfix\"]",
+            "[\"count\", \"ipfix\"]",
+            "[\"ipfix\", \"count\"]",
+        ])
+    };
+    let own = proptest::option::of(list());
+    (list(), proptest::collection::vec(own, 1..4)).prop_map(|(router, ports)| {
+        let port = |(number, own): (usize, &Option<&str>)| {
+            let own = own.map_or(String::new(), |list| format!("apps = {list}\n"));
+            format!("[[port]]\nname = \"p{number}\"\n{own}")
+        };
+        let ports: String = ports.iter().enumerate().map(port).collect();
+        format!("[router]\napps = {router}\n[ipfix]\nfile = \"flows\"\n{ports}")
+    })
+}
+
+proptest! {
+    /// From any to any: the running chain's order stays, what is not said to wait is done.
+    #[test]
+    fn a_reload_asks_for_no_application_that_is_not_there(running in lists(), asked in lists()) {
+        let of = |text: &str| Config::from_str("x", text).ok();
+        let (Some(running), Some(asked)) = (of(&running), of(&asked)) else { return Ok(()) };
+        let mut kept = asked.clone();
+        kept.keep_what_needs_a_restart(&running);
+        let made = running.apps();
+        for port in &kept.ports {
+            let mut made = made.iter();
+            let there = kept.apps_of(port).iter().all(|app| made.any(|one| one == app));
+            prop_assert!(there, "{:?} of {:?}", kept.apps_of(port), running.apps());
+        }
+        prop_assert!(!Config::diff(&running, &kept).iter().any(Change::needs_restart));
+        // Lists that were changed may leave the order open; the router knows its own, and refuses a reload to another.
+        let mut made = running.apps().into_iter();
+        if kept.apps().into_iter().all(|app| made.any(|one| one == app)) {
+            assert_all_else_is_taken_over(&kept, &asked);
+        }
+        let waits = Config::diff(&running, &asked).iter().any(Change::needs_restart);
+        prop_assert!(waits || kept == asked);
     }
 }
 

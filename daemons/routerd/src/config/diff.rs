@@ -200,10 +200,15 @@ pub(super) fn keep(new: &mut Config, running: &Config) {
         let made = running.apps();
         for port in &mut new.ports {
             let known = running.ports.iter().find(|known| known.name == port.name);
-            match known {
-                Some(known) => port.apps.clone_from(&known.apps),
-                None => port.apps.iter_mut().for_each(|apps| apps.retain(|app| made.contains(app))),
-            }
+            port.apps = match known {
+                Some(known) => known.apps.clone(),
+                // A new one has what there is of what it asks for.
+                None => {
+                    let asked = port.apps.as_ref().unwrap_or(&new.router.apps);
+                    let there = made.iter().copied().filter(|app| asked.contains(app)).collect();
+                    if *asked == there { port.apps.take() } else { Some(there) }
+                }
+            };
         }
     }
     let Governor { frequency, idle, moderation, .. } = new.governor;
