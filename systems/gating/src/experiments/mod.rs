@@ -3,6 +3,8 @@
 
 mod circuits;
 mod formula;
+#[cfg(test)]
+mod reach;
 mod spec;
 mod stagger;
 mod streams;

@@ -116,7 +116,7 @@ const ALONE: [Claim; 6] = [
     .percent(25.0),
 ];
 
-const CLAIMS: &[Claim] = &{
+pub(super) const CLAIMS: &[Claim] = &{
     let mut all = [ALONE[0]; ALONE.len() + 2 * PAIRS.len()];
     let mut index = 1;
     while index < ALONE.len() {
@@ -136,7 +136,7 @@ const REFILL: &str = "a wake-up takes 2.12 ns to refill the pipeline by Table 2.
                       print restoring takes as long as charging, so that it counts more";
 const BY_DESIGN: &str =
     "TAP wakes a core for the earliest answer there can be, so that nothing else is possible";
-const CONTROLLERS: [&str; 7] =
+pub(super) const CONTROLLERS: [&str; 7] =
     ["oracle", "tap", "counter", "fupg", "dvfs-oracle", "dvfs-mean", "hybrid"];
 
 /// Figures 2.13 to 2.15: energy saved by every controller on every benchmark.
@@ -207,7 +207,7 @@ fn simulated(
 }
 
 /// A number for each claim.
-fn numbers(cores: &[OnCore]) -> [f64; CLAIMS.len()] {
+pub(super) fn numbers(cores: &[OnCore]) -> [f64; CLAIMS.len()] {
     core::array::from_fn(|index| {
         let parts: Vec<&str> = CLAIMS[index].id.split('.').collect();
         let all = &cores.iter().find(|(name, _)| name == parts[1]).expect("a core").1;

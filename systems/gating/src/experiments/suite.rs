@@ -70,7 +70,10 @@ pub(super) fn benchmarks(context: &Context<'_>) -> Result<Option<Vec<Benchmark>>
     fitted(context, &FITTED)
 }
 
-fn fitted(context: &Context<'_>, fit: &Fit) -> Result<Option<Vec<Benchmark>>, ExperimentError> {
+pub(super) fn fitted(
+    context: &Context<'_>,
+    fit: &Fit,
+) -> Result<Option<Vec<Benchmark>>, ExperimentError> {
     let Some(files) = context.data else { return Ok(None) };
     let Ok(bytes) = files.read("gating/spec2006.csv") else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes).into_owned();
