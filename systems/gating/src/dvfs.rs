@@ -121,7 +121,7 @@ mod tests {
     }
 
     /// Without classes whatever stalls 5 % of its time would be slowed by nearly 5 %: the mean slowdown of Figure
-    /// 2.13, 1.0 %, would be 2.0 % by the profiles instead of 0.9 %.
+    /// 2.13, 1.0 %, would be 1.9 % by the profiles instead of 0.8 %.
     #[test]
     fn only_what_is_bound_to_memory_is_slowed_down() {
         let after = |stalled: Ps| next(0, &Epoch { time: 1_000_000, stalled });

@@ -48,7 +48,7 @@ impl Controller for Tap {
             }
             // The source has one token of memory. Where a write that came later opened the read's row its bound is
             // too late, by up to a row miss; a second token then is what keeps the promise of section 2.3.4 that
-            // no core is ever late (0.036 % of time on the profiles of SPEC 2006 without it).
+            // no core is ever late (0.033 % of time on the profile that it costs most, without it).
             Event::Decided { id, bound, .. } => {
                 let own = self.bounds.iter_mut().find(|(own, _)| *own == id);
                 if let Some((_, told)) = own {
