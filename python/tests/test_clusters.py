@@ -75,9 +75,12 @@ def test_slurm_by_submitit_one_of_whose_tasks_is_killed(
         executor.update_parameters(array_parallelism=4, time=5)
         killed = []
         def kill(done, note):
-            for task in [] if killed else subprocess.run(["pgrep", "-f", "submitit.core._submit"], stdout=-1).stdout.split()[:1]:
-                os.kill(int(task), signal.SIGKILL)
-                killed.append(task)
+            for task in subprocess.run(["pgrep", "-f", "submitit.core._submit"], stdout=-1).stdout.split():
+                try:
+                    killed or os.kill(int(task), signal.SIGKILL)
+                    killed.append(task)
+                except ProcessLookupError:
+                    pass  # It ended meanwhile: the next one.
         result = ebb.sweep("noc", scenario, over=over, executor=executor, chunk=3, out=out, progress=kill)
         assert killed and not result.failed
     """)  # fmt: skip

@@ -1,5 +1,5 @@
 //! The top-of-rack switch: `ebb tor run`. A thread serves its racks, all of the process unless there are several
-//! ([`threads`]).
+//! (`threads`).
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::fd::RawFd;

@@ -226,6 +226,8 @@ class GatingPlanProfile:
     instructions: Instructions, at least 0, default 5000000.
     sequential: The part of reads that go to the line after the one before, at least 0, at most 1,
         default 0.0.
+    within: Instructions that those which come together lie in, anywhere; 0 when they follow each other
+        at once, at least 0, at most 100000, default 0.
     write_mpki: Lines written back in a thousand instructions, at most `read_mpki`, at least 0, at most
         500, default 0.0.
     """
@@ -236,6 +238,7 @@ class GatingPlanProfile:
     footprint_mib: int | None = None
     instructions: int | None = None
     sequential: float | None = None
+    within: int | None = None
     write_mpki: float | None = None
 
 
