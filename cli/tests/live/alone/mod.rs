@@ -4,6 +4,7 @@
 mod churn;
 #[cfg(feature = "systems")]
 mod circuit;
+mod cluster;
 mod crash;
 mod faults;
 mod governor;

@@ -5,7 +5,7 @@ mod bench_small;
 mod conformance;
 mod differential;
 mod mutated;
-mod outlives;
+pub(crate) mod outlives;
 mod policy;
 
 use std::fs::File;

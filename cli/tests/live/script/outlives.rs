@@ -4,14 +4,6 @@ use std::time::Duration;
 
 use crate::script;
 
-/// Two balancers, three back-ends and three members of etcd in namespaces: outside they are one router;
-/// planned drains lose nothing of a file and of a stream of echoes; everything is killed with -9 in turn
-/// and the traffic goes on.
-#[test]
-fn a_cluster_is_one_router_and_outlives_its_parts() {
-    all_hold(script::run("cluster", &[], Duration::from_secs(240)));
-}
-
 /// Two routers on the same machines with parts of the CPUs of their own: one that is flooded takes nothing from the other, which
 /// moves from one machine to another under load without a loss.
 #[test]
@@ -37,7 +29,8 @@ fn a_cluster_speaks_by_frr() {
     all_hold(script::run("cluster", &["--frr"], Duration::from_secs(240)));
 }
 
-fn all_hold(printed: Option<String>) {
+/// The last line of a script that says so.
+pub(crate) fn all_hold(printed: Option<String>) {
     let Some(text) = printed else { return };
     assert!(text.lines().last().is_some_and(|last| last.starts_with("all hold")), "{text}");
     println!("{text}");
