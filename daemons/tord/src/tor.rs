@@ -103,11 +103,13 @@ pub fn run(path: &Path) -> Result<()> {
             continue;
         }
         let mut status = tor.status();
-        beside.iter().for_each(|one| one.add_to(&mut status));
-        status.racks.sort_by_key(|rack| rack.rack);
+        let get_on = threads::gather(&beside, &mut status)?;
         let lit = if tor.rules.packets_only { 0 } else { status.racks.len() };
         status.energy = energy.read(now, status.cpu_seconds, lit, &status.racks);
-        shared.show(status);
+        // Without this the service manager ends a program that stands still.
+        if get_on {
+            shared.show(status);
+        }
         while let Some(signal) = signals.take()? {
             match signal {
                 Signal::SIGHUP => shared.ask_reload(),

@@ -5,13 +5,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::{Switch, place};
 use crate::api::Shared;
 use crate::config::{Remote, TorConfig};
 use crate::seal::Keys;
 use crate::status::TorStatus;
+
+/// A thread that has shown nothing for so long stands still.
+const STILL_SECONDS: f64 = 2.0;
 
 /// Deals racks out to as many threads as the configuration says; to each, the others' racks are remote.
 pub(crate) fn deal(config: &TorConfig) -> Vec<TorConfig> {
@@ -72,8 +75,9 @@ impl Beside {
         _ = self.told.send((config.clone(), keys.clone()));
     }
 
-    /// Adds what it does to what the first thread shows.
-    pub(crate) fn add_to(&self, status: &mut TorStatus) {
+    /// Adds what it does, and says whether it gets on.
+    fn add_to(&self, status: &mut TorStatus) -> Result<bool> {
+        ensure!(!self.thread.is_finished(), "a thread of the switch has ended");
         let shown = self.shown.lock().expect("no panic while shown");
         status.racks.extend_from_slice(&shown.racks);
         status.rounds += shown.rounds;
@@ -81,6 +85,7 @@ impl Beside {
         status.waited_seconds += shown.waited_seconds;
         status.looks.add_all(&shown.looks);
         status.woken_late.add_all(&shown.woken_late);
+        Ok(status.uptime_seconds - shown.uptime_seconds < STILL_SECONDS)
     }
 
     /// Waits until it has given everything back, after the program was told to stop.
@@ -88,6 +93,20 @@ impl Beside {
         // What it panicked of has been said.
         _ = self.thread.join();
     }
+}
+
+/// Adds what the others do to what the first thread shows, and says whether all get on: what stands still is not to look as if
+/// it did.
+///
+/// # Errors
+/// When one has ended: its racks are served by nobody.
+pub(crate) fn gather(beside: &[Beside], status: &mut TorStatus) -> Result<bool> {
+    let mut get_on = true;
+    for one in beside {
+        get_on &= one.add_to(status)?;
+    }
+    status.racks.sort_by_key(|rack| rack.rack);
+    Ok(get_on)
 }
 
 fn serve(
@@ -116,6 +135,25 @@ fn serve(
 mod tests {
     use super::*;
     use crate::config::TOR_EXAMPLE;
+
+    /// What stands still is not shown as if it got on, and what has ended is an error.
+    #[test]
+    fn a_thread_that_stands_still_or_has_ended_is_noticed() {
+        let (told, _hears) = channel();
+        let (wait, waits) = channel::<()>();
+        let thread = std::thread::spawn(move || _ = waits.recv());
+        let beside = [Beside { told, shown: Arc::default(), thread }];
+        let look = |uptime_seconds: f64| {
+            gather(&beside, &mut TorStatus { uptime_seconds, ..TorStatus::default() })
+        };
+        assert!(look(1.0).expect("it runs"));
+        assert!(!look(60.0).expect("it runs"));
+        drop(wait);
+        while !beside[0].thread.is_finished() {
+            std::thread::yield_now();
+        }
+        assert!(look(1.0).expect_err("it ended").to_string().contains("has ended"));
+    }
 
     #[test]
     fn racks_are_dealt_out_and_everybody_knows_where_all_are() {
