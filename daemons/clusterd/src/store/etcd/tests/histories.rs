@@ -1,7 +1,8 @@
 //! What members of a live cluster ask etcd and are answered, while its three members are cut off, deaf, killed and
 //! stopped, and those of the cluster are, too: whether [`Owners`] explains it. Observers ask a majority of etcd
 //! meanwhile, whose answers must be as of the time at which they ask; what members know may be old, but not older than
-//! what they knew, wrote or were refused by before.
+//! what they knew, wrote or were refused by before. That a lease was renewed says nothing of the keys: whoever is cut
+//! off from what it hears changes by renews for some seconds what it holds, and knows what it knew.
 //!
 //! `EBB_SCHEDULES=N` plays so many rounds of a quarter of a minute each, from that of `EBB_SEED` on; each is a history
 //! of its own. How long things take is the machine's: a seed draws the same faults again, not the same history.
@@ -52,7 +53,8 @@ impl Recorded {
     fn note(&self, called: Time, answered: bool, deed: OwnerDeed) {
         let now = monotonic();
         let until = Some(if answered { now } else { called + UNDER_WAY });
-        let operation = Operation { session: Some(self.session), called, until, answered, deed };
+        let session = Some(self.session).filter(|_| !matches!(deed, OwnerDeed::Renew { .. }));
+        let operation = Operation { session, called, until, answered, deed };
         self.history.lock().expect("history").push(operation);
     }
 }
