@@ -10,6 +10,7 @@ import pathlib
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -208,32 +209,31 @@ def status(machine):
     return json.loads(machine.types("ebb router show --json", quiet=True))
 
 
-def inside(steps, packages):
-    with tempfile.TemporaryDirectory(prefix="ebb-trial-") as place:
-        machine = Machine(pathlib.Path(place))
-        machine.build()
-        for package in packages:
-            (machine.root / "root" / os.path.basename(package)).write_bytes(pathlib.Path(package).read_bytes())
-        begun = time.monotonic()
-        try:
-            machine.boots()
-            print(f"booted after {time.monotonic() - begun:.1f} s", flush=True)
-            wire(machine)
-            steps(machine, *map(os.path.basename, packages))
-        except Failed as error:
-            for process in machine.daemons:
-                print(f"--- {shlex.join(process.args[-1:])}\n{log_of(process)[-3000:]}", file=sys.stderr)
-            if machine.pid:
-                print(machine.types("journalctl -n 60 --no-pager; systemctl --failed --no-pager || true", quiet=True), file=sys.stderr)
-            sys.exit(f"trial: {error}")
-        finally:
-            # All others of this namespace end with its first process, which is this one's parent.
-            for process in [*machine.daemons, machine.init]:
-                if process and process.poll() is None:
-                    process.kill()
-                    process.wait()
-            subprocess.run(["umount", "-l", machine.place], check=False)
-        print(f"the trial has passed in {time.monotonic() - begun:.0f} s", flush=True)
+def inside(steps, place, *packages):
+    machine = Machine(pathlib.Path(place))
+    machine.build()
+    for package in packages:
+        (machine.root / "root" / os.path.basename(package)).write_bytes(pathlib.Path(package).read_bytes())
+    begun = time.monotonic()
+    try:
+        machine.boots()
+        print(f"booted after {time.monotonic() - begun:.1f} s", flush=True)
+        wire(machine)
+        steps(machine, *map(os.path.basename, packages))
+    except Failed as error:
+        for process in machine.daemons:
+            print(f"--- {shlex.join(process.args[-1:])}\n{log_of(process)[-3000:]}", file=sys.stderr)
+        if machine.pid:
+            print(machine.types("journalctl -n 60 --no-pager; systemctl --failed --no-pager || true", quiet=True), file=sys.stderr)
+        sys.exit(f"trial: {error}")
+    finally:
+        # All others of this namespace end with its first process, which is this one's parent.
+        for process in [*machine.daemons, machine.init]:
+            if process and process.poll() is None:
+                process.kill()
+                process.wait()
+        subprocess.run(["umount", "-l", machine.place], check=False)
+    print(f"the trial has passed in {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def control_groups():
@@ -248,7 +248,7 @@ def control_groups():
 def main(steps, usage):
     """Runs a trial's steps, `steps(machine, packages...)`, with the packages of the command line."""
     if sys.argv[1:2] == ["--inside"]:
-        return inside(steps, sys.argv[2:])
+        return inside(steps, *sys.argv[2:])
     if len(sys.argv) != len(usage.split()):
         sys.exit(f"usage: {usage}")
     group = control_groups() / f"ebb-trial-{os.getpid()}"
@@ -256,20 +256,27 @@ def main(steps, usage):
     # What is started in there ends with it.
     words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
     packages = [os.path.abspath(path) for path in sys.argv[1:]]
+    place = tempfile.mkdtemp(prefix="ebb-trial-")
     trial = subprocess.Popen(
-        [*words, sys.executable, os.path.abspath(sys.argv[0]), "--inside", *packages],
+        [*words, sys.executable, os.path.abspath(sys.argv[0]), "--inside", place, *packages],
         preexec_fn=lambda: (group / "cgroup.procs").write_text("0"))
-    signal.signal(signal.SIGTERM, lambda *_: trial.kill())
+    # Ctrl-C too: whoever is told to end removes all the same what was made.
+    for told in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(told, lambda *_: trial.kill())
     code = trial.wait()
+    end = time.monotonic() + 60
     for directory, _, _ in os.walk(group, topdown=False):
-        until_gone(directory)
+        until_gone(directory, end)
+    shutil.rmtree(place)
     sys.exit(code)
 
 
-def until_gone(directory):
+def until_gone(directory, end):
     """Removes a control group; its processes may take a moment to end."""
-    for _ in range(100):
+    while True:
         try:
             return os.rmdir(directory)
-        except OSError:
+        except OSError as error:
+            if time.monotonic() > end:
+                sys.exit(f"trial: {directory} is still there: {error}")
             time.sleep(0.05)
