@@ -11,6 +11,9 @@ use crate::plan::{MemberReport, Power, Snapshot, Write};
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks whether a back-end that is up has lost what it was given.
 const MEND_EVERY: Duration = Duration::from_secs(1);
+/// A back-end that is to go off goes on for so long: balancers' markers have come out of it, but between them and it a
+/// queue of another CPU may still have a packet.
+const LINGER: Duration = Duration::from_millis(100);
 
 /// What a back-end's keeper is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,9 @@ pub struct Agent {
     milliwatts: Option<u64>,
     failures: Every,
     mends: Every,
+    /// The plan says that it is off, and since when that was seen.
+    is_off: bool,
+    lingers: Every,
 }
 
 impl Agent {
@@ -46,6 +52,8 @@ impl Agent {
             milliwatts: None,
             failures: Every::new(AGAIN),
             mends: Every::new(MEND_EVERY),
+            is_off: false,
+            lingers: Every::new(LINGER),
         }
     }
 
@@ -64,9 +72,14 @@ impl Agent {
     pub fn follow(&mut self, now: Time, seen: &Snapshot) -> Option<Order> {
         let (plan, _) = seen.plan.as_ref().filter(|(plan, _)| plan.version >= self.version)?;
         self.version = plan.version;
-        let order = match (plan.power(&self.name), self.up) {
-            (Power::Off, true) => Order::Sleep,
-            (Power::Waking | Power::On | Power::Draining, false) => Order::Wake,
+        let is_off = plan.power(&self.name) == Power::Off;
+        let was_off = std::mem::replace(&mut self.is_off, is_off);
+        if is_off && !was_off {
+            self.lingers.done(now);
+        }
+        let order = match (is_off, self.up) {
+            (true, true) if self.lingers.is_due(now) => Order::Sleep,
+            (false, false) => Order::Wake,
             _ => return None,
         };
         if self.busy || !self.failures.is_due(now) {
@@ -139,7 +152,24 @@ mod tests {
         assert_eq!(agent.reports(&known), None);
         assert_eq!(agent.follow(now, &planned(2, Power::Off)), None, "an older plan");
         assert_eq!(agent.follow(now, &planned(4, Power::Draining)), None, "it still forwards");
-        assert_eq!(agent.follow(now, &planned(5, Power::Off)), Some(Order::Sleep));
+        assert_eq!(
+            agent.follow(now, &planned(5, Power::Off)),
+            None,
+            "what is on its way comes out"
+        );
+        assert_eq!(agent.follow(now + LINGER, &planned(5, Power::Off)), Some(Order::Sleep));
+    }
+
+    #[test]
+    fn one_that_is_wanted_again_at_once_stays_up() {
+        let at = |tenths: u64| Time::from_nanos(tenths * 100_000_000);
+        let mut agent = Agent::new("r");
+        agent.done(Order::Wake);
+        assert_eq!(agent.follow(at(10), &planned(1, Power::On)), None);
+        assert_eq!(agent.follow(at(10), &planned(2, Power::Off)), None);
+        assert_eq!(agent.follow(at(12), &planned(3, Power::Waking)), None);
+        assert_eq!(agent.follow(at(12), &planned(4, Power::Off)), None, "it lingers anew");
+        assert_eq!(agent.follow(at(13), &planned(4, Power::Off)), Some(Order::Sleep));
     }
 
     #[test]
