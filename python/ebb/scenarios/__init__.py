@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from .sim_gating import GatingSimStream as GatingSimStream
     from .sim_noc import NocSim as NocSim
     from .sim_noc import NocSimBursts as NocSimBursts
+    from .sim_noc import NocSimControl as NocSimControl
     from .sim_noc import NocSimEnergy as NocSimEnergy
     from .sim_noc import NocSimOutput as NocSimOutput
     from .sim_noc import NocSimPackets as NocSimPackets
@@ -212,6 +213,7 @@ _MODULES = {
     "NocPlanPaths": "plan_noc",
     "NocSim": "sim_noc",
     "NocSimBursts": "sim_noc",
+    "NocSimControl": "sim_noc",
     "NocSimEnergy": "sim_noc",
     "NocSimOutput": "sim_noc",
     "NocSimPackets": "sim_noc",
@@ -336,6 +338,7 @@ __all__ = [
     "NocPlanPaths",
     "NocSim",
     "NocSimBursts",
+    "NocSimControl",
     "NocSimEnergy",
     "NocSimOutput",
     "NocSimPackets",

@@ -22,6 +22,30 @@ class NocSimBursts:
 
 
 @dataclass(kw_only=True, slots=True)
+class NocSimControl:
+    """How the planes' clocks follow the load; without it they stay as they are.
+
+    epoch: Processing elements' cycles between decisions, at least 1, default 1000.
+    hysteresis: A clock is slowed only by more than this part; it is made faster when half of `headroom`
+        is in use, at least 0, default 0.1.
+    levels: Factors that there are; any up to `alpha_max` if empty, default [].
+    transition: Processing elements' cycles in which a plane stands still at a change, at least 0,
+        default 100.
+    transition_hops: What a change costs, as so many flits over one hop at full voltage, at least 0,
+        default 0.0.
+    weight: How fast it is forgotten which links and ports traffic took before: an epoch's part of the
+        exponential mean, above 0, at most 1, default 0.1.
+    """
+
+    epoch: int | None = None
+    hysteresis: float | None = None
+    levels: list[float] | tuple[float, ...] | None = None
+    transition: int | None = None
+    transition_hops: float | None = None
+    weight: float | None = None
+
+
+@dataclass(kw_only=True, slots=True)
 class NocSimEnergy:
     """Price of energy.
 
@@ -209,6 +233,7 @@ class NocSim:
         butterfly, default False.
     concentration: Elements that share a router's port, as rows x columns of the mesh such as `2x2`;
         each its own router if absent.
+    control: How the planes' clocks follow the load; without it they stay as they are.
     energy: Price of energy, default {}.
     fat_tree: Arity x levels of a fat tree, such as `4x3`, whose elements `mesh` numbers.
     headroom: The part of the fullest link's capacity that `alpha = "auto"` leaves free, at least 0,
@@ -226,6 +251,8 @@ class NocSim:
     paths: Paths of the routing `given`; flows that have none go by XY, default [].
     pe_mhz: The clock of the processing elements, above 0, default 1000.0.
     planes: Number of planes, at least 1, at most 8, default 1.
+    profile: The load over time: from each cycle on that part of it, from 0 to 1, is offered; before the
+        first one all of it, default [].
     remarks: What the file that this was translated from asks for and has no effect; the report repeats
         it, default [].
     removed_links: Directed links (from, to) that are missing, default [].
@@ -255,6 +282,7 @@ class NocSim:
     bursts: NocSimBursts | None = None
     butterfly: bool | None = None
     concentration: str | None = None
+    control: NocSimControl | None = None
     energy: NocSimEnergy | None = None
     fat_tree: str | None = None
     headroom: float | None = None
@@ -267,6 +295,7 @@ class NocSim:
     paths: list[NocSimPaths] | tuple[NocSimPaths, ...] | None = None
     pe_mhz: float | None = None
     planes: int | None = None
+    profile: list[tuple[int, float] | list[Any]] | tuple[tuple[int, float] | list[Any], ...] | None = None
     remarks: list[str] | tuple[str, ...] | None = None
     removed_links: list[tuple[int, int] | list[Any]] | tuple[tuple[int, int] | list[Any], ...] | None = None
     replies: NocSimReplies | None = None

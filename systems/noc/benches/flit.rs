@@ -73,6 +73,7 @@ fn two(side: usize, cycles: u64) -> f64 {
         arrivals: &Arrivals::Bernoulli(Lengths::between(5, 10)),
         router: Router::Vc(VcRouter::default()),
         clock: Clock::SAME,
+        control: None,
         phases: Phases::fixed(cycles / 10, cycles, 10_000),
     };
     let turn = |_: u32| {
@@ -106,6 +107,7 @@ fn main() {
             arrivals: &Arrivals::Bernoulli(case.lengths),
             router: case.router,
             clock: Clock::SAME,
+            control: None,
             phases: Phases::fixed(case.cycles / 10, case.cycles, 10_000),
         };
         let (begin, busy_before) = (Instant::now(), processor_seconds());

@@ -4,6 +4,7 @@
 //! router of each plane). Runs and planes are computed in parallel; the order of results is that of
 //! the runs, so the report depends on scenario and seed alone.
 
+mod control;
 mod details;
 mod network;
 mod prepare;
@@ -21,7 +22,7 @@ use ebb_scenario::{Document, Files, Progress};
 use rayon::prelude::*;
 
 use crate::NocError;
-use crate::flit::{Notes, Outcome, Router, Simulation};
+use crate::flit::{Notes, Outcome, Simulation};
 use prepare::{Prepared, prepare};
 pub use scenario::{Alpha, Energy, Packets, RouterKind, Scenario};
 
@@ -59,11 +60,7 @@ fn run_all(
     seed: Seed,
     progress: &dyn Progress,
 ) -> Vec<Vec<Outcome>> {
-    let router = match scenario.router {
-        RouterKind::Vc(how) => Router::Vc(how),
-        RouterKind::Voq(how) => Router::Voq(how),
-        RouterKind::Handshake(how) => Router::Handshake(how),
-    };
+    let router = scenario.router.model();
     let jobs: Vec<(usize, u64)> = (0..prepared.planes.len())
         .flat_map(|plane| (0..scenario.runs).map(move |run| (plane, run)))
         .collect();
@@ -80,6 +77,7 @@ fn run_all(
             arrivals: &prepared.arrivals,
             router,
             clock: plane.clock,
+            control: prepared.control.as_ref(),
             phases: scenario.run,
         };
         let all = jobs.len() as f64;

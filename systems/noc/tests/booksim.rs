@@ -52,6 +52,7 @@ impl Point {
             arrivals: &Arrivals::Bernoulli(lengths),
             router,
             clock: Clock::SAME,
+            control: None,
             phases,
         };
         simulation.run(Seed(seed), &mut |_| true)

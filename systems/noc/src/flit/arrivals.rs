@@ -5,6 +5,7 @@
 //! of an overloaded tile are drawn when their turn comes, so a backlog needs no memory.
 
 use super::demand::{Choice, Demand};
+use super::profile::Profile;
 use ebb_des::{Rng, Seed};
 use rand::Rng as _;
 use std::sync::Arc;
@@ -90,6 +91,8 @@ pub enum Arrivals {
     },
     /// As recorded.
     Trace(Vec<TraceEntry>),
+    /// As one of the first two, where each packet is made only with the chance that the profile has in its cycle.
+    Varying(Box<Arrivals>, Profile),
 }
 
 impl Arrivals {
@@ -98,7 +101,13 @@ impl Arrivals {
         match self {
             Arrivals::Bernoulli(lengths) | Arrivals::Bursts { lengths, .. } => Some(lengths),
             Arrivals::Trace(_) => None,
+            Arrivals::Varying(of, _) => of.lengths(),
         }
+    }
+
+    /// Whether their rate changes over time by itself.
+    pub(super) fn vary(&self) -> bool {
+        matches!(self, Arrivals::Varying(..))
     }
 
     /// Flits of a burst, on average; a packet's where there are none.
@@ -107,6 +116,7 @@ impl Arrivals {
         match self {
             Arrivals::Bursts { on_cycles, peak, .. } => packet + on_cycles * peak,
             Arrivals::Bernoulli(_) | Arrivals::Trace(_) => packet,
+            Arrivals::Varying(of, _) => of.burst_flits(),
         }
     }
 
@@ -115,6 +125,7 @@ impl Arrivals {
         match self {
             Arrivals::Bursts { on_cycles, peak, .. } => peak * on_cycles / (on_cycles + 1.0),
             Arrivals::Bernoulli(_) | Arrivals::Trace(_) => 1.0,
+            Arrivals::Varying(of, _) => of.rate_max(),
         }
     }
 }
@@ -142,6 +153,7 @@ pub(super) struct Generator {
     next: u64,
     tile: u32,
     kind: Kind,
+    profile: Option<Profile>,
 }
 
 #[derive(Debug, Clone)]
@@ -169,6 +181,14 @@ impl Generator {
     /// # Panics
     /// When a trace names a pair of tiles that `demand` has no route for.
     pub(super) fn of_tiles(arrivals: &Arrivals, demand: &Demand, seed: Seed) -> Vec<Generator> {
+        if let Arrivals::Varying(of, profile) = arrivals {
+            let mut generators = Generator::of_tiles(of, demand, seed);
+            for generator in generators.iter_mut().filter(|generator| generator.next != NEVER) {
+                generator.profile = Some(profile.clone());
+                generator.next = generator.kept(generator.next);
+            }
+            return generators;
+        }
         let mut per_tile: Vec<Vec<TraceEntry>> = vec![Vec::new(); demand.tiles()];
         if let Arrivals::Trace(entries) = arrivals {
             entries.iter().for_each(|entry| per_tile[entry.source as usize].push(*entry));
@@ -182,7 +202,7 @@ impl Generator {
                     entries.sort_by_key(|entry| entry.cycle);
                     let next = entries.first().map_or(NEVER, |entry| entry.cycle);
                     let kind = Kind::Trace { entries: Arc::new(entries), at: 0 };
-                    Generator { rng, next, tile, kind }
+                    Generator { rng, next, tile, kind, profile: None }
                 }
                 Arrivals::Bernoulli(lengths) => {
                     let chance = demand.rate(tile) / lengths.mean();
@@ -200,6 +220,7 @@ impl Generator {
                     };
                     Generator::started(rng, tile, kind, share > 0.0)
                 }
+                Arrivals::Varying(..) => unreachable!("has been taken apart"),
             }
         };
         per_tile.into_iter().enumerate().map(make).collect()
@@ -207,7 +228,7 @@ impl Generator {
 
     /// A generator whose first packet is drawn, if it makes any.
     fn started(rng: Rng, tile: u32, kind: Kind, any: bool) -> Generator {
-        let mut generator = Generator { rng, next: NEVER, tile, kind };
+        let mut generator = Generator { rng, next: NEVER, tile, kind, profile: None };
         if any {
             generator.next = generator.gap() - 1;
         }
@@ -238,14 +259,30 @@ impl Generator {
                     .expect("the trace was checked against the demand");
                 Made { created, flits: entry.flits, choice }
             }
-            (_, Arrivals::Bernoulli(lengths) | Arrivals::Bursts { lengths, .. }) => {
+            _ => {
+                let lengths = arrivals.lengths().expect("made for these arrivals");
                 let flits = lengths.draw(&mut self.rng);
                 let choice = demand.draw(self.tile, &mut self.rng);
-                self.next = created + self.gap();
+                let next = created + self.gap();
+                self.next = self.kept(next);
                 Made { created, flits, choice }
             }
-            (_, Arrivals::Trace(_)) => unreachable!("made for these arrivals"),
         }
+    }
+
+    /// The cycle of the first packet from this one on that the profile leaves.
+    fn kept(&mut self, mut cycle: u64) -> u64 {
+        while let Some(profile) = &self.profile {
+            if profile.is_over(cycle) {
+                return NEVER;
+            }
+            let part = profile.part(cycle);
+            if self.rng.random::<f64>() < part {
+                break;
+            }
+            cycle += self.gap();
+        }
+        cycle
     }
 
     /// Flits of the packets still to be made whose cycle is before `cycle`.
@@ -358,6 +395,28 @@ mod tests {
             whole * (1.0 - whole) + 2.0 * p * (1.0 - p) * peak * peak * memory / (1.0 - memory);
         assert!((seen / variance - 1.0).abs() < 0.15, "{seen} for {variance}");
         assert!((arrivals.rate_max() - 0.8 * 40.0 / 41.0).abs() < 1e-12);
+    }
+
+    /// Each step has its part of the rate, and after one of 0 at the end nothing more is drawn.
+    #[test]
+    fn a_profile_scales_the_rate() {
+        let demand = Demand::uniform(&Grid::mesh(4, 4), 0.3, false, Order::Xy).unwrap();
+        let profile = Profile::new(&[(0, 0.2), (20_000, 0.0), (40_000, 1.0), (60_000, 0.0)]);
+        let lengths = Lengths::between(1, 1);
+        let bursts = Arrivals::Bursts { lengths: lengths.clone(), on_cycles: 20.0, peak: 0.8 };
+        for of in [Arrivals::Bernoulli(lengths), bursts] {
+            let arrivals = Arrivals::Varying(Box::new(of), profile.clone());
+            let generators = Generator::of_tiles(&arrivals, &demand, Seed(3));
+            let before = |cycle| -> u64 {
+                generators.iter().map(|g| g.flits_before(cycle, &arrivals, &demand)).sum()
+            };
+            let at = [0, 20_000, 40_000, 60_000, u64::MAX].map(before);
+            let rates =
+                [0, 1, 2, 3].map(|step| (at[step + 1] - at[step]) as f64 / (16.0 * 20_000.0));
+            let wanted = [0.06, 0.0, 0.3, 0.0];
+            let near = rates.iter().zip(wanted).all(|(rate, wanted)| (rate - wanted).abs() < 0.015);
+            assert!(near && rates[1] == 0.0 && rates[3] == 0.0, "{rates:?}");
+        }
     }
 
     #[test]

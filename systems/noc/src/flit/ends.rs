@@ -41,6 +41,7 @@ pub(super) fn packet_of(flit: Flit) -> usize {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet {
     created: u64,
+    /// Processing elements' cycle in which its first flit entered.
     entered: u64,
     /// Of a reply, the cycle in which its request was made; else [`NEVER`].
     asked: u64,
@@ -98,6 +99,7 @@ pub(super) struct Ends<'a> {
     flits_made: u64,
     flits_delivered: u64,
     sent: Vec<u64>,
+    received: Vec<u64>,
     /// What is owed, where packets are answered.
     answers: Option<Answers>,
     reply_rng: Rng,
@@ -138,6 +140,7 @@ impl<'a> Ends<'a> {
             flits_made: 0,
             flits_delivered: 0,
             sent: vec![0; tiles],
+            received: vec![0; tiles],
             answers: demand.replies().map(|how| Answers::new(how, tiles)),
             reply_rng: seed.stream("replies"),
             route_rng: seed.stream("routes"),
@@ -146,6 +149,17 @@ impl<'a> Ends<'a> {
             ends.await_next(tile, 0, 0);
         }
         ends
+    }
+
+    /// From the network's cycle `now` on its clock is another one: what tiles wait for comes at other cycles.
+    pub(super) fn retime(&mut self, clock: Clock, now: u64) {
+        self.clock = clock;
+        self.idle.clear();
+        for tile in 0..self.sending.len() as u32 {
+            if self.busy[tile as usize / 64] & (1 << (tile % 64)) == 0 {
+                self.await_next(tile, self.sending[tile as usize].ready, now);
+            }
+        }
     }
 
     /// Puts a tile among the idle until its next packet, not before the network's cycle `now`.
@@ -179,7 +193,7 @@ impl<'a> Ends<'a> {
             }
             self.idle.pop();
             match self.answers {
-                None => self.begin_request(tile, now),
+                None => self.begin_request(tile),
                 Some(_) => self.begin_either(tile, now),
             }
         }
@@ -194,24 +208,24 @@ impl<'a> Ends<'a> {
         let Some(answers) = self.answers.as_mut().filter(|_| free) else { return };
         if let Some(owed) = answers.next(tile).filter(|owed| due(owed.due)) {
             answers.pay(tile);
-            self.begin_reply(tile, owed, now);
+            self.begin_reply(tile, owed);
             return;
         }
         let created = self.generators[tile as usize].next_created();
         if created != NEVER && due(created) && answers.may_ask(tile) {
             answers.asks(tile);
-            self.begin_request(tile, now);
+            self.begin_request(tile);
         }
     }
 
-    fn begin_request(&mut self, tile: u32, now: u64) {
+    fn begin_request(&mut self, tile: u32) {
         let made = self.generators[tile as usize].make(self.arrivals, self.demand);
         let measured = (self.window.0..self.window.1).contains(&made.created);
         self.measured_inside += i64::from(measured);
         self.flits_made += u64::from(made.flits);
         self.begin(Packet {
             created: made.created,
-            entered: now,
+            entered: 0,
             asked: NEVER,
             source: tile,
             target: made.choice.target,
@@ -224,12 +238,12 @@ impl<'a> Ends<'a> {
         });
     }
 
-    fn begin_reply(&mut self, tile: u32, owed: Owed, now: u64) {
+    fn begin_reply(&mut self, tile: u32, owed: Owed) {
         let choice = self.demand.back(owed.target, &mut self.reply_rng);
         let flits = self.answers.as_ref().map_or(0, |answers| answers.how.flits);
         self.begin(Packet {
             created: owed.due,
-            entered: now,
+            entered: 0,
             asked: owed.asked,
             source: tile,
             target: owed.target,
@@ -360,7 +374,7 @@ impl<'a> Ends<'a> {
         let mut flit = sending.packet << 2;
         if sending.sent == 0 {
             flit |= HEAD;
-            self.packets[sending.packet as usize].entered = now;
+            self.packets[sending.packet as usize].entered = self.clock.pe_from_noc(now);
         }
         sending.sent += 1;
         self.sent[tile as usize] += 1;
@@ -428,9 +442,10 @@ impl<'a> Ends<'a> {
         }
         if is_tail(flit) {
             assert_eq!(packet.arrived, packet.flits, "flits of a packet were lost or mixed");
+            self.received[tile as usize] += u64::from(packet.flits);
             if packet.measured {
                 self.measured_inside -= 1;
-                let entered = self.clock.pe_from_noc(packet.entered);
+                let entered = packet.entered;
                 self.seen.packet(at - packet.created, at - entered, packet.flits, packet.routers);
                 if let Some(notes) = &mut self.notes {
                     let Packet { source, target, flits, routers, created: made, .. } = *packet;
@@ -472,6 +487,11 @@ impl<'a> Ends<'a> {
     /// Flits that each tile has sent into the network.
     pub(super) fn sent(&self) -> &[u64] {
         &self.sent
+    }
+
+    /// Flits of the packets that have arrived at each tile.
+    pub(super) fn received(&self) -> &[u64] {
+        &self.received
     }
 
     /// Flits delivered.

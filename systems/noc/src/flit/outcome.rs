@@ -2,6 +2,7 @@
 
 use ebb_des::Histogram;
 
+use super::control::Span;
 use super::notes::Notes;
 
 /// How a run ended. Nothing else about a run means much unless it was stable.
@@ -109,4 +110,6 @@ pub struct Outcome {
     pub flit_hops: u64,
     /// Network cycles of the whole run.
     pub noc_cycles: u64,
+    /// Of a clock that follows the load: what ran at each factor in the window, in turn.
+    pub spans: Vec<Span>,
 }

@@ -4,6 +4,7 @@ use super::Network;
 use super::allocator::Set;
 use super::arrivals::Arrivals;
 use super::clock::Clock;
+use super::control::{Control, Counts, Governor, Span};
 use super::demand::Demand;
 use super::ends::{self, Ends};
 use super::grid::{Grid, PORTS, PORTS_MAX};
@@ -24,6 +25,17 @@ pub enum Router {
     Voq(VoqRouter),
     /// Wormhole switching over links with a handshake.
     Handshake(HandshakeRouter),
+}
+
+impl Router {
+    /// Flits in a cycle that a link carries and an element gives, and that an element takes.
+    pub(crate) fn rates(self) -> (f64, f64) {
+        match self {
+            Router::Vc(_) => (1.0, 1.0),
+            Router::Voq(voq) => (1.0, f64::from(voq.ejection)),
+            Router::Handshake(_) => (0.5, 0.5),
+        }
+    }
 }
 
 /// How long a run takes, in processing elements' cycles. After the warm-up it measures sample after
@@ -93,8 +105,10 @@ pub struct Simulation<'a> {
     pub arrivals: &'a Arrivals,
     /// The routers.
     pub router: Router,
-    /// The two clocks.
+    /// The two clocks, at the start.
     pub clock: Clock,
+    /// How the network's follows the load; it stays as it is without.
+    pub control: Option<&'a Control>,
     /// Its length.
     pub phases: Phases,
 }
@@ -199,6 +213,10 @@ struct Run<'a, N> {
     advance: Advance<'a, N>,
     /// Flits that wait for each other in a circle, in words, if some do.
     circle_of: fn(&[Part<'a, N>]) -> Option<Vec<String>>,
+    clock: Clock,
+    governor: Option<Governor<'a>>,
+    /// What ran at each factor since the window began; the last one goes on.
+    spans: Vec<Span>,
     now: u64,
     moved_at: u64,
     moved_sum: u64,
@@ -211,7 +229,20 @@ impl<'a, N: Network> Run<'a, N> {
         advance: Advance<'a, N>,
         circle_of: fn(&[Part<'a, N>]) -> Option<Vec<String>>,
     ) -> Run<'a, N> {
-        Run { how, parts, advance, circle_of, now: 0, moved_at: 0, moved_sum: 0 }
+        let governor = how.control.map(|control| Governor::new(control, how.router));
+        let (clock, spans) = (how.clock, Vec::new());
+        Run {
+            how,
+            parts,
+            advance,
+            circle_of,
+            clock,
+            governor,
+            spans,
+            now: 0,
+            moved_at: 0,
+            moved_sum: 0,
+        }
     }
 
     fn whole(how: &'a Simulation<'a>, network: N, way: Way, seed: Seed) -> Run<'a, N> {
@@ -304,20 +335,26 @@ impl<'a, N: Network> Run<'a, N> {
 
     fn run(mut self, progress: &mut dyn FnMut(f64) -> bool) -> Outcome {
         let mut phases = self.how.phases;
-        let all = self.how.clock.noc_from_pe(phases.warmup + phases.measure_max()) as f64;
-        let mut tell = |now: u64| progress((now as f64 / all).min(1.0));
+        let all = (phases.warmup + phases.measure_max()) as f64;
+        let mut tell = |pe_cycle: u64| progress((pe_cycle as f64 / all).min(1.0));
         let mut ended = (!tell(0)).then_some(Status::Stopped);
         if ended.is_some() {
             phases.warmup = 0; // Of many runs one that has not begun when all are to stop.
         }
         ended = ended.or_else(|| self.until(phases.warmup, |_| false, &mut tell));
         let start = self.mark(phases.warmup);
+        self.begin_span(phases.warmup);
         let mut pe_end = phases.warmup;
         if ended.is_none() {
             (ended, pe_end) = self.measure(&start, &mut tell);
         }
         self.parts.iter_mut().for_each(|part| part.ends.close_window(pe_end));
         let end = self.mark(pe_end);
+        self.end_span(pe_end);
+        let mut spans = std::mem::take(&mut self.spans);
+        if self.governor.is_none() {
+            spans.clear();
+        }
         if ended.is_none() && self.grew(&start, &end) {
             ended = Some(Status::Saturated);
         }
@@ -327,7 +364,57 @@ impl<'a, N: Network> Run<'a, N> {
             let done = self.window_done();
             stopped.unwrap_or(if done { Status::Stable } else { Status::Saturated })
         });
-        self.outcome(status, &start, &end, pe_end - phases.warmup)
+        let outcome = self.outcome(status, &start, &end, pe_end - phases.warmup);
+        Outcome { spans, ..outcome }
+    }
+
+    /// From a processing elements' cycle on another factor holds, or the window begins.
+    fn begin_span(&mut self, from: u64) {
+        let (hops, entered) = (self.hops(), self.entered());
+        self.spans.push(Span { alpha: self.clock.alpha(), from, pe_cycles: 0, hops, entered });
+    }
+
+    /// The last span has ended: what it has are differences from here on.
+    fn end_span(&mut self, until: u64) {
+        let (hops, entered) = (self.hops(), self.entered());
+        let Some(span) = self.spans.last_mut() else { return };
+        span.pe_cycles = until.saturating_sub(span.from);
+        (span.hops, span.entered) = (hops - span.hops, entered - span.entered);
+    }
+
+    /// Flits that have entered the network.
+    fn entered(&self) -> u64 {
+        self.parts.iter().flat_map(|part| part.ends.sent()).sum()
+    }
+
+    /// Lets the clock follow the load, where it is due.
+    fn govern(&mut self) {
+        let pe_cycle = self.clock.pe_from_noc(self.now);
+        let due = |governor: &&mut Governor<'_>| governor.due <= pe_cycle;
+        if self.governor.as_mut().filter(due).is_none() {
+            return;
+        }
+        let delivered = self.flits_delivered();
+        let offered = self.sum(|ends| ends.flits_offered_before(pe_cycle));
+        let counts = Counts {
+            links: self.link_flits(),
+            sent: added(self.parts.iter().map(|part| part.ends.sent())),
+            received: added(self.parts.iter().map(|part| part.ends.received())),
+            delivered,
+            underway: offered - delivered,
+        };
+        let governor = self.governor.as_mut().expect("just looked at");
+        let Some(alpha) = governor.decide(pe_cycle, self.clock.alpha(), counts) else { return };
+        if !self.spans.is_empty() {
+            self.end_span(pe_cycle);
+        }
+        let still = self.how.control.map_or(0, |control| control.transition);
+        self.clock = self.clock.changed(Clock::slower_by(alpha), self.now, still);
+        let (clock, now) = (self.clock, self.now);
+        self.parts.iter_mut().for_each(|part| part.ends.retime(clock, now));
+        if !self.spans.is_empty() {
+            self.begin_span(pe_cycle);
+        }
     }
 
     /// Measures samples until they have settled; says how the run ended when it did, and the
@@ -354,7 +441,8 @@ impl<'a, N: Network> Run<'a, N> {
             });
             settled = if calm { settled + 1 } else { 0 };
             before = Some((latency, rate));
-            let enough = settled >= SETTLED_SAMPLES.min(phases.samples_min);
+            let enough =
+                settled >= SETTLED_SAMPLES.min(phases.samples_min) && !self.how.arrivals.vary();
             if (sample >= phases.samples_min && enough) || self.all_done() {
                 break;
             }
@@ -370,9 +458,15 @@ impl<'a, N: Network> Run<'a, N> {
         done: impl Fn(&Self) -> bool,
         tell: &mut dyn FnMut(u64) -> bool,
     ) -> Option<Status> {
-        let end = self.how.clock.noc_from_pe(pe_end);
-        while self.now < end {
-            let next = (self.now + 1).next_multiple_of(STALL_CYCLES).min(end);
+        loop {
+            self.govern();
+            let end = self.clock.noc_from_pe(pe_end);
+            if self.now >= end {
+                return None;
+            }
+            let due = self.governor.as_ref().map_or(end, |it| self.clock.noc_from_pe(it.due));
+            let stop = end.min(due.max(self.now + 1));
+            let next = (self.now + 1).next_multiple_of(STALL_CYCLES).min(stop);
             (self.advance)(&mut self.parts, self.now, next);
             self.now = next;
             if self.now.is_multiple_of(STALL_CYCLES) {
@@ -382,12 +476,12 @@ impl<'a, N: Network> Run<'a, N> {
                 if done(self) || self.all_done() {
                     return None;
                 }
-                if self.now.is_multiple_of(LOOK_CYCLES) && !tell(self.now) {
+                let look = self.now.is_multiple_of(LOOK_CYCLES);
+                if look && !tell(self.clock.pe_from_noc(self.now)) {
                     return Some(Status::Stopped);
                 }
             }
         }
-        None
     }
 
     fn circle(&mut self) -> Option<Vec<String>> {
@@ -445,6 +539,7 @@ impl<'a, N: Network> Run<'a, N> {
             window_pe_cycles: measure,
             flit_hops: self.hops(),
             noc_cycles: self.now,
+            spans: Vec::new(),
             course: ends::course(&courses),
             notes: self.parts[0].ends.notes.take(),
             seen: self.seen(),

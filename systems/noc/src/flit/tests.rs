@@ -17,7 +17,8 @@ fn run(
     clock: Clock,
     phases: Phases,
 ) -> Outcome {
-    Simulation { grid, demand, arrivals, router, clock, phases }.run(Seed(11), &mut |_| true)
+    Simulation { grid, demand, arrivals, router, clock, control: None, phases }
+        .run(Seed(11), &mut |_| true)
 }
 
 fn any_pair(grid: &Grid) -> Demand {
@@ -186,6 +187,7 @@ fn the_seed_decides_everything() {
         arrivals: &arrivals,
         router: Router::Vc(VcRouter::default()),
         clock: Clock::SAME,
+        control: None,
         phases: Phases::fixed(100, 2_000, 2_000),
     };
     let links = |seed| sim.run(Seed(seed), &mut |_| true).link_flits;
@@ -321,7 +323,15 @@ fn same_in_two(
     clock: Clock,
     phases: Phases,
 ) -> Status {
-    let simulation = Simulation { grid, demand, arrivals, router: Router::Vc(how), clock, phases };
+    let simulation = Simulation {
+        grid,
+        demand,
+        arrivals,
+        router: Router::Vc(how),
+        clock,
+        control: None,
+        phases,
+    };
     let whole = simulation.run(Seed(11), &mut |_| true);
     let halves = simulation.run_in_two(Seed(11), &mut |_| true);
     assert_eq!(figures(&halves), figures(&whole));
@@ -357,6 +367,43 @@ fn two_halves_come_to_the_same_as_the_whole() {
     }
     assert!(ended.contains(&Status::Stable) && ended.contains(&Status::Saturated), "{ended:?}");
     assert!(ended.len() > 12, "{}", ended.len());
+}
+
+/// A clock that follows the load changes in both halves at once; and no flit is lost or late by the change itself.
+#[test]
+fn a_clock_that_changes_is_the_same_in_two() {
+    let grid = Grid::mesh(4, 4);
+    let demand = Demand::uniform(&grid, 0.4, false, Order::Xy).unwrap();
+    let lengths = Lengths::between(1, 6);
+    let profile = Profile::new(&[(0, 0.2), (3_000, 1.0), (6_000, 0.1), (7_000, 0.6)]);
+    let arrivals = Arrivals::Varying(Box::new(Arrivals::Bernoulli(lengths)), profile);
+    let control = Control {
+        epoch: 250,
+        weight: 0.1,
+        headroom: 0.2,
+        hysteresis: 0.1,
+        transition: 40,
+        levels: vec![1.0, 1.7, 3.0],
+        alpha_max: 3.0,
+    };
+    let simulation = Simulation {
+        grid: &grid,
+        demand: &demand,
+        arrivals: &arrivals,
+        router: Router::Vc(VcRouter::default()),
+        clock: Clock::SAME,
+        control: Some(&control),
+        phases: Phases::fixed(500, 9_500, 20_000),
+    };
+    let whole = simulation.run(Seed(11), &mut |_| true);
+    let halves = simulation.run_in_two(Seed(11), &mut |_| true);
+    assert_eq!((figures(&halves), &halves.spans), (figures(&whole), &whole.spans));
+    assert_eq!(whole.status, Status::Stable);
+    let alphas: Vec<f64> = whole.spans.iter().map(|span| span.alpha).collect();
+    assert!((4..30).contains(&alphas.len()) && alphas.contains(&3.0), "{alphas:?}");
+    assert_eq!(whole.spans.iter().map(|span| span.pe_cycles).sum::<u64>(), 9_500);
+    let hops: u64 = whole.spans.iter().map(|span| span.hops).sum();
+    assert_eq!(hops, whole.link_flits.iter().sum::<u64>());
 }
 
 /// A circle over the cut is seen in both halves together.

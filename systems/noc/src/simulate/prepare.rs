@@ -6,7 +6,7 @@ use ebb_scenario::{Files, Invalid, csv::Table};
 use super::network::grid;
 use super::scenario::{Alpha, RouterKind, Scenario};
 use super::sharing::Sharing;
-use crate::flit::{self, Arrivals, Clock, Demand, FlowPath, Grid, Order, TraceEntry};
+use crate::flit::{self, Arrivals, Clock, Control, Demand, FlowPath, Grid, Order, TraceEntry};
 use crate::routing::{Given, Routing, registry, routing};
 use crate::{
     Direction, Mesh, NocError, Normalise, Pattern, RouterTable, Routes, Traffic, VoltageRange,
@@ -35,6 +35,8 @@ pub(super) struct Prepared {
     pub(super) arrivals: Arrivals,
     /// What routers draw, if it is known.
     pub(super) routers: Option<RouterTable>,
+    /// How clocks follow the load, if they do.
+    pub(super) control: Option<Control>,
 }
 
 pub(super) fn prepare(
@@ -85,7 +87,7 @@ pub(super) fn prepare(
     for plane in &planes {
         fits(scenario, &arrivals, &plane.demand)?;
     }
-    Ok(Prepared { mesh, grid, planes, arrivals, routers })
+    Ok(Prepared { mesh, grid, planes, arrivals, routers, control: scenario.governor() })
 }
 
 /// Whether bursts leave room for every tile's rate, and the routers have the channels.
@@ -315,12 +317,7 @@ impl Fullest {
     fn of(scenario: &Scenario, grid: &Grid, flows: &[flit::Flow]) -> Fullest {
         let mut links = vec![0.0f64; grid.link_slots()];
         let mut ports = vec![0.0f64; grid.tiles() * 2];
-        // Flits that an element takes in a cycle, and that links and elements give.
-        let (taken, given) = match scenario.router {
-            RouterKind::Vc(_) => (1.0, 1.0),
-            RouterKind::Voq(voq) => (f64::from(voq.ejection), 1.0),
-            RouterKind::Handshake(_) => (0.5, 0.5),
-        };
+        let (given, taken) = scenario.router.model().rates();
         for flow in flows {
             ports[flow.source as usize * 2] += flow.rate / given;
             ports[flow.target as usize * 2 + 1] += flow.rate / taken;

@@ -4,6 +4,7 @@ use ebb_des::{Histogram, Summary};
 use ebb_report::{Axis, Cell, Column, Plot, Report, Series, Table};
 use ebb_units::Watts;
 
+use super::control::{self, Followed};
 use super::prepare::{Plane, Prepared};
 use super::scenario::Scenario;
 use crate::flit::{Grid, Outcome, Seen, Status};
@@ -19,11 +20,21 @@ struct Digest<'a> {
     latency: Summary,
     /// Flits per network cycle on each link.
     link_loads: Vec<f64>,
-    /// Flits over links per element's cycle.
+    /// Flits over links per element's cycle, and that at the square of the voltage.
     hop_rate: f64,
+    power: f64,
+    /// Of a clock that follows the load.
+    followed: Option<Followed>,
     /// Flits delivered per element's cycle.
     flit_rate: f64,
     router_w: Option<Watts>,
+}
+
+impl Digest<'_> {
+    /// The factor, where it changes its mean over time.
+    fn alpha(&self) -> f64 {
+        self.followed.as_ref().map_or(self.plane.alpha, |followed| followed.alpha)
+    }
 }
 
 pub(super) fn report(
@@ -35,7 +46,7 @@ pub(super) fn report(
         .planes
         .iter()
         .zip(outcomes)
-        .map(|(plane, outcomes)| digest(prepared, plane, outcomes))
+        .map(|(plane, outcomes)| digest(scenario, prepared, plane, outcomes))
         .collect::<Result<Vec<Digest<'_>>, NocError>>()?;
     let mut seen = planes[0].seen.clone();
     planes[1..].iter().for_each(|plane| seen.merge(&plane.seen));
@@ -50,7 +61,7 @@ pub(super) fn report(
         report = report.text(format!("Without effect: {remark}."));
     }
     report = figures(report, scenario, &planes, &seen);
-    if scenario.trace().is_none() {
+    if scenario.trace().is_none() && scenario.profile.is_empty() {
         report = warm_up(report, scenario, outcomes.iter().flatten());
     }
     report = report.table(planes_table(scenario, &planes)).table(runs_table(outcomes));
@@ -58,6 +69,9 @@ pub(super) fn report(
         report = report.table(latency_table(&seen, scenario)).plot(latency_plot(&seen));
     }
     report = report.table(links_table(&prepared.grid, &planes)).plot(links_plot(&planes));
+    if scenario.control.is_some() {
+        report = report.plot(control::plot(outcomes));
+    }
     let grid = &prepared.grid;
     let drawn = !grid.is_butterfly() && grid.tree_size().is_none() && !grid.is_wired();
     if prepared.mesh.nodes() <= 1024 && drawn {
@@ -103,6 +117,7 @@ fn warm_up<'a>(
 }
 
 fn digest<'a>(
+    scenario: &Scenario,
     prepared: &Prepared,
     plane: &'a Plane,
     outcomes: &'a [Outcome],
@@ -131,7 +146,13 @@ fn digest<'a>(
     let injected = (0..prepared.grid.elements())
         .map(|at| total(|o| &o.tile_flits, at) / noc_cycles)
         .collect::<Vec<f64>>();
-    let router_w = router_watts(prepared, plane.alpha, &link_loads, &injected)?;
+    let followed = Followed::of(scenario, prepared, outcomes)?;
+    let router_w = match &followed {
+        Some(followed) => followed.watts,
+        None => router_watts(prepared, plane.alpha, &link_loads, &injected)?,
+    };
+    let hop_rate = hops / pe_cycles;
+    let power = hop_rate / (plane.alpha * plane.alpha);
     Ok(Digest {
         plane,
         seen,
@@ -140,7 +161,9 @@ fn digest<'a>(
         accepted,
         latency,
         link_loads,
-        hop_rate: hops / pe_cycles,
+        hop_rate,
+        power: followed.as_ref().map_or(power, |followed| followed.power),
+        followed,
         flit_rate: flits / pe_cycles,
         router_w,
     })
@@ -195,7 +218,7 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
     let sum = |of: fn(&Digest<'_>) -> f64| planes.iter().map(of).sum::<f64>();
     let (offered, accepted) = (sum(|p| p.offered.mean()), sum(|p| p.accepted.mean()));
     report = report.figure_in(RATE, "offered", offered).figure_in(RATE, "accepted", accepted);
-    let power = sum(|p| p.hop_rate / (p.plane.alpha * p.plane.alpha));
+    let power = sum(|p| p.power);
     let flits = sum(|p| p.flit_rate);
     report = report.figure_in(POWER, "power", power).figure_in(
         POWER,
@@ -211,9 +234,18 @@ fn figures(mut report: Report, scenario: &Scenario, planes: &[Digest<'_>], seen:
     if planes.iter().all(|plane| plane.router_w.is_some()) {
         report = report.figure("router_w", sum(|p| p.router_w.unwrap_or_default().0));
     }
-    let alphas: Vec<f64> = planes.iter().map(|plane| plane.plane.alpha).collect();
+    let alphas: Vec<f64> = planes.iter().map(Digest::alpha).collect();
     let fullest = planes.iter().flat_map(|p| &p.link_loads).copied().fold(0.0, f64::max);
     report = report.figure("alpha", alphas);
+    let followed: Vec<&Followed> = planes.iter().filter_map(|p| p.followed.as_ref()).collect();
+    if !followed.is_empty() {
+        let each =
+            |of: fn(&Followed) -> f64| followed.iter().map(|one| of(one)).collect::<Vec<f64>>();
+        report = report
+            .figure("alpha_min", each(|one| one.alpha_min))
+            .figure("alpha_max", each(|one| one.alpha_max))
+            .figure_in("1/Mcycle", "clock_changes", each(|one| one.changes));
+    }
     report = report.figure_in("flits/cycle", "link_utilisation_max", fullest);
     let layers = |plane: &Digest<'_>| plane.plane.demand.layers() * plane.plane.demand.classes();
     report = report.figure("vc_layers", planes.iter().map(layers).max());
@@ -276,10 +308,10 @@ fn planes_table(scenario: &Scenario, planes: &[Digest<'_>]) -> Table {
     }
     let mut table = Table::new("Planes", columns);
     for (index, digest) in planes.iter().enumerate() {
-        let alpha = digest.plane.alpha;
-        let power = digest.hop_rate / (alpha * alpha);
+        let (alpha, power) = (digest.alpha(), digest.power);
         let fullest = digest.link_loads.iter().copied().fold(0.0, f64::max);
-        let calculated = digest.plane.fullest.map_or(f64::NAN, |load| load * alpha);
+        let constant = digest.plane.fullest.filter(|_| digest.followed.is_none());
+        let calculated = constant.map_or(f64::NAN, |load| load * alpha);
         let mut cells: Vec<Cell> = vec![
             format!("{}", index + 1).into(),
             digest.status.word().into(),

@@ -7,8 +7,10 @@ use ebb_report::Details;
 use ebb_scenario::{Check, Described, Invalid};
 use serde::Deserialize;
 
+use super::control::ClockControl;
 use crate::flit::{
-    Arrivals, HandshakeRouter, Lengths, Order, PORTS_MAX, Phases, Replies, VcRouter, VoqRouter,
+    Arrivals, HandshakeRouter, Lengths, Order, PORTS_MAX, Phases, Profile, Replies, Router,
+    VcRouter, VoqRouter,
 };
 use crate::planes::Allocation;
 use crate::routing::GivenPath;
@@ -90,6 +92,9 @@ pub struct Scenario {
     #[serde(default)]
     #[schema(least = 0, below = 1)]
     pub headroom: f64,
+    /// How the planes' clocks follow the load; without it they stay as they are.
+    #[serde(default)]
+    pub control: Option<ClockControl>,
     /// The routers.
     #[serde(default)]
     pub router: RouterKind,
@@ -99,6 +104,9 @@ pub struct Scenario {
     /// Bursts that packets come in; without them every cycle is like every other.
     #[serde(default)]
     pub bursts: Option<Bursts>,
+    /// The load over time: from each cycle on that part of it, from 0 to 1, is offered; before the first one all of it.
+    #[serde(default)]
+    pub profile: Vec<(u64, f64)>,
     /// How packets are answered; without them they are not.
     #[serde(default)]
     pub replies: Option<Replies>,
@@ -162,6 +170,17 @@ pub enum RouterKind {
     Voq(VoqRouter),
     /// Wormhole switching over links with a handshake, as Noxim's.
     Handshake(HandshakeRouter),
+}
+
+impl RouterKind {
+    /// The router.
+    pub(super) fn model(self) -> Router {
+        match self {
+            RouterKind::Vc(how) => Router::Vc(how),
+            RouterKind::Voq(how) => Router::Voq(how),
+            RouterKind::Handshake(how) => Router::Handshake(how),
+        }
+    }
 }
 
 impl Default for RouterKind {
@@ -269,10 +288,14 @@ impl Scenario {
     /// How packets come, where no trace says it.
     pub(super) fn arrivals(&self) -> Arrivals {
         let lengths = self.packets.lengths();
-        match self.bursts {
+        let arrivals = match self.bursts {
             None => Arrivals::Bernoulli(lengths),
             Some(Bursts { on_cycles, peak }) => Arrivals::Bursts { lengths, on_cycles, peak },
+        };
+        if self.profile.is_empty() {
+            return arrivals;
         }
+        Arrivals::Varying(Box::new(arrivals), Profile::new(&self.profile))
     }
 
     /// The routing that routers compute, if it is one.
@@ -314,6 +337,7 @@ impl Check for Scenario {
         self.check_concentration()?;
         self.packets.check().map_err(|fault| fault.within("packets"))?;
         self.check_bursts().map_err(|fault| fault.within("bursts"))?;
+        self.check_control()?;
         self.check_replies().map_err(|fault| fault.within("replies"))?;
         self.run.check().map_err(|fault| fault.within("run"))
     }

@@ -137,6 +137,65 @@ fn a_slower_network_saves_the_square_of_alpha() {
     }
 }
 
+/// A figure, of the first plane where planes have one each.
+fn figure(found: &serde_json::Value, name: &str) -> f64 {
+    let value = if found[name].is_array() { &found[name][0] } else { &found[name] };
+    value.as_f64().unwrap_or_else(|| panic!("{name}: {}", found[name]))
+}
+
+/// Under a constant load the clock finds the factor that calculation gives; under one that changes it takes less than a
+/// fixed clock that carries the peak, and not less than the peak's and the rest's own would.
+#[test]
+fn a_clock_follows_its_load() {
+    let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\nheadroom = 0.3\n";
+    let control = "[control]\nepoch = 500\ntransition = 20\n";
+    let of = |more: &str, tables: &str| {
+        let run =
+            "runs = 2\n[run]\nwarmup = 10000\nsample = 20000\nsamples_min = 2\nsamples_max = 2\n";
+        let text = format!("{head}{more}{run}{tables}");
+        let document = Document::parse("s.toml", &text).expect("a document");
+        let report = simulate(&document, &MemoryFiles::new(), 1, &Silent).expect("a report");
+        serde_json::from_str::<serde_json::Value>(&report.to_json()).expect("JSON")
+    };
+    let (fixed, followed) = (of("load = 0.4\nalpha = \"auto\"\n", ""), of("load = 0.4\n", control));
+    let [fixed, constant] = [&fixed, &followed].map(|found| figure(found, "alpha"));
+    assert!((constant / fixed - 1.0).abs() < 0.1, "{constant} beside {fixed}");
+    assert_eq!(followed["status"], "stable");
+    let power = |found: &serde_json::Value| figure(found, "power");
+    let profile = "profile = [[0, 0.2], [25000, 1.0], [35000, 0.2]]\n";
+    let peak = of(&format!("load = 0.4\nalpha = \"auto\"\n{profile}"), "");
+    let followed = of(&format!("load = 0.4\n{profile}"), control);
+    let quiet = power(&of("load = 0.08\nalpha = \"auto\"\n", ""));
+    let busy = power(&of("load = 0.4\nalpha = \"auto\"\n", ""));
+    let least = (3.0 * quiet + busy) / 4.0;
+    assert_eq!(followed["status"], "stable");
+    let (followed, peak) = (power(&followed), power(&peak));
+    assert!((0.9 * least..0.95 * peak).contains(&followed), "{least} {followed} {peak}");
+}
+
+/// What a change costs is counted, and a clock that has one level is a fixed one, in watts of a table, too.
+#[test]
+fn changes_cost_and_one_level_is_a_fixed_clock() {
+    let head = "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.1\n";
+    let of =
+        |tables: &str| quick(head, &format!("[energy]\nrouter = \"scc48\"\n{tables}")).unwrap();
+    let (fixed, followed) = (of(""), of("[control]\nlevels = [1]\n"));
+    for name in ["power", "router_w", "latency_cycles.mean"] {
+        let (fixed, followed) = (figure(&fixed, name), figure(&followed, name));
+        assert!((followed / fixed - 1.0).abs() < 1e-9, "{name}: {followed} and {fixed}");
+    }
+    let dear = |hops: f64| {
+        let chatters = "[control]\nepoch = 50\nhysteresis = 0\ntransition = 0\n";
+        let found = of(&format!("{chatters}transition_hops = {hops}\n"));
+        (figure(&found, "power"), figure(&found, "clock_changes") / 1e6)
+    };
+    let ((free, changes), (costs, _)) = (dear(0.0), dear(100.0));
+    assert!(
+        changes > 0.0 && (costs - free - 100.0 * changes).abs() < 1e-9,
+        "{free} {costs} {changes}"
+    );
+}
+
 #[test]
 fn two_planes_share_the_flows() {
     let head = "mesh = \"4x4\"\ntraffic = \"normal\"\nnormalise = \"xy\"\nload = 0.8\nplanes = 2\nalpha = \"auto\"\nheadroom = 0.4\n";
@@ -184,6 +243,10 @@ fn nonsense_is_named() {
         ("torus = true\nown_ports = true\nconcentration = \"2x2\"\n", "", "own_ports"),
         ("", "[router]\nkind = \"bus\"\n", "bus"),
         ("", "[packets]\nmin = 0\n", "packets.min"),
+        ("profile = [[0, 0.5], [0, 1]]\n", "", "s.toml:3: field `profile`"),
+        ("profile = [[0, 1.5]]\n", "", "a part from 0 to 1"),
+        ("", "[control]\nlevels = [1, 4]\n", "field `control.levels`"),
+        ("", "[control]\nepoch = 0\n", "field `control.epoch`"),
     ] {
         let error = quick(&format!("{head}{more}"), tables).unwrap_err();
         assert!(error.contains(word), "{error}");
