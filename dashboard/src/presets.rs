@@ -33,6 +33,7 @@ static EXAMPLES: &[(&str, &str)] = embedded![
     "noc-removed-link.toml",
     "noc-sim-booksim.toml",
     "noc-sim-butterfly.toml",
+    "noc-sim-control.toml",
     "noc-sim-dvfs.toml",
     "noc-sim-planes.toml",
     "noc-sim-requests.toml",
