@@ -38,6 +38,8 @@ mod simulate;
 pub mod stall;
 pub mod stream;
 pub mod studies;
+#[cfg(test)]
+mod supply;
 pub mod switch;
 
 pub use circuit::Keeping;
