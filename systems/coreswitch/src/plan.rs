@@ -92,6 +92,7 @@ pub fn plan(
             threads: scenario.threads,
             cycles: scenario.cycles,
             timelines: Timelines::default(),
+            without: None,
         };
         let outcome = run.carry_out(ebb_des::Seed(seed), &mut |_| !progress.stopped());
         let (rate, per_joule) = (outcome.rate(&workload), outcome.efficiency(&workload));
@@ -187,6 +188,7 @@ mod tests {
             threads: 1,
             cycles: 200,
             timelines: Timelines::default(),
+            without: None,
         };
         run.carry_out(ebb_des::Seed(1), &mut |_| true).joules / 200.0
     }

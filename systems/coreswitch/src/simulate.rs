@@ -201,6 +201,7 @@ pub fn simulate(
         threads: scenario.threads,
         cycles: scenario.cycles,
         timelines: scenario.output,
+        without: None,
     };
     let outcome = run.carry_out(Seed(seed), &mut |done| {
         progress.at(done, "cycles");

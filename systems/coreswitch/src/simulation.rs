@@ -13,7 +13,7 @@ use rand::Rng as _;
 use rand_distr::Exp1;
 
 use crate::cores::{Code, Core, Kind, Machine};
-use crate::costs::{self, Mechanism};
+use crate::costs::{self, Mechanism, Rule};
 use crate::workload::{Interrupts, Workload};
 
 /// Where system calls run.
@@ -63,6 +63,8 @@ pub struct Run<'a> {
     pub cycles: u64,
     /// Whether it is drawn.
     pub timelines: Timelines,
+    /// A rule that is left out, to see what it does.
+    pub without: Option<Rule>,
 }
 
 /// What came out.
@@ -91,6 +93,7 @@ enum Step {
     Program,
     Depart,
     Call,
+    Leave,
     Return,
     Idle,
     Interrupt,
@@ -109,8 +112,20 @@ struct Job {
 struct Server {
     core: Core,
     queue: VecDeque<Job>,
-    busy: bool,
+    running: Option<Job>,
     busy_ns: u64,
+}
+
+impl Server {
+    /// Whether a thread runs here or waits to.
+    fn busy(&self) -> bool {
+        self.running.iter().chain(&self.queue).any(|job| job.thread.is_some())
+    }
+
+    /// How many of the jobs that wait are interrupts: they go first.
+    fn interrupts(&self) -> usize {
+        self.queue.iter().take_while(|job| job.thread.is_none()).count()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +141,8 @@ struct Thread {
     os: usize,
     began: u64,
     spans: (f64, f64),
+    /// The handler of the interrupt that woke it, ns.
+    woken: u64,
 }
 
 struct State<'a> {
@@ -147,12 +164,12 @@ impl Run<'_> {
     pub fn carry_out(&self, seed: Seed, going: &mut dyn FnMut(f64) -> bool) -> Outcome {
         let cores = self.machine.app.iter().chain(&self.machine.os);
         let server =
-            |core: &Core| Server { core: *core, queue: VecDeque::new(), busy: false, busy_ns: 0 };
+            |core: &Core| Server { core: *core, queue: VecDeque::new(), running: None, busy_ns: 0 };
         let (apps, systems) = (self.machine.app.len(), self.machine.os.len());
         let thread = |index: usize| {
             let home = index % apps;
             let os = if systems == 0 { home } else { apps + index % systems };
-            Thread { step: Step::Program, home, os, began: 0, spans: (0.0, 0.0) }
+            Thread { step: Step::Program, home, os, began: 0, spans: (0.0, 0.0), woken: 0 }
         };
         let mut state = State {
             run: self,
@@ -210,7 +227,8 @@ impl State<'_> {
         let home = own.home;
         let own = if core.kind == Kind::Simple { workload.simple_user } else { 1.0 };
         let user = spans.0 * core.slowdown(Code::User) * own;
-        let span = ns(user + workload.kernel_us * self.slow(home));
+        let woken = std::mem::take(&mut self.threads[thread].woken);
+        let span = woken + ns(user + workload.kernel_us * self.slow(home));
         self.enqueue(home, Job { thread: Some(thread), span, switching: 0 });
     }
 
@@ -220,22 +238,25 @@ impl State<'_> {
         let next = match (self.threads[thread].step, self.run.way) {
             (Step::Program, Way::Switched(_)) if home != os => Step::Depart,
             (Step::Program | Step::Depart, _) => Step::Call,
-            (Step::Call, Way::Switched(_)) if home != os => Step::Return,
+            (Step::Call, Way::Switched(_)) if home != os => Step::Leave,
+            (Step::Leave, _) => Step::Return,
             (Step::Call | Step::Return, _) => Step::Idle,
             (Step::Idle, _) => Step::Interrupt,
             (Step::Interrupt, _) => return self.complete(thread),
         };
         self.threads[thread].step = next;
         match next {
-            Step::Depart => self.half_switch(thread, home, 0),
+            Step::Depart => self.leave(thread, home, os),
             Step::Call if matches!(self.run.way, Way::Switched(_)) && home != os => {
-                self.arrive(thread, home, os);
+                let call = self.threads[thread].spans.1 * self.slow(os) * 1000.0;
+                self.enter(thread, home, os, call);
             }
             Step::Call => {
                 let span = self.threads[thread].spans.1 * self.slow(home);
                 self.enqueue(home, Job { thread: Some(thread), span: ns(span), switching: 0 });
             }
-            Step::Return => self.return_home(thread, os, home),
+            Step::Leave => self.leave(thread, os, home),
+            Step::Return => self.enter(thread, os, home, 0.0),
             Step::Idle => {
                 let at = Time::from_nanos(self.now + ns(self.run.workload.idle_us));
                 self.calendar.schedule(at, Event::Ready(thread));
@@ -251,20 +272,9 @@ impl State<'_> {
         core.slowdown(Code::Kernel) * own
     }
 
-    /// Half of what a switch costs on `server`, ns: its source's or its target's part.
-    fn half(&self, server: usize) -> f64 {
-        let Way::Switched(mechanism) = self.run.way else { return 0.0 };
-        match self.run.costs {
-            Costs::Published { .. } => {
-                costs::on_core_ns(mechanism, &self.servers[server].core) / 2.0
-            }
-            Costs::Measured { one_way_ns } => one_way_ns / 2.0,
-        }
-    }
-
     /// What the wake-up of `to`, if it sleeps, adds to a switch from `from`, ns.
     fn waking(&self, from: usize, to: usize) -> f64 {
-        let asleep = !self.servers[to].busy;
+        let asleep = self.servers[to].running.is_none();
         let (Way::Switched(mechanism), Costs::Published { wake_cycles }, true) =
             (self.run.way, self.run.costs, asleep)
         else {
@@ -274,49 +284,81 @@ impl State<'_> {
         costs::wake_ns(mechanism, from, to, wake_cycles / to.mhz * 1000.0)
     }
 
-    /// The source's part of a switch, with `more` ns of work before it.
-    fn half_switch(&mut self, thread: usize, server: usize, more: u64) {
-        let switching = self.half(server).round() as u64;
-        self.switches += 1;
-        self.enqueue(server, Job { thread: Some(thread), span: more + switching, switching });
+    /// Whether a thread of `server` meets others.
+    fn meets(&self, server: &Server) -> bool {
+        self.run.without != Some(Rule::Direct) && server.busy()
     }
 
-    /// The target's part, the call itself and the source's part of the way back, all at the system's core.
-    fn arrive(&mut self, thread: usize, home: usize, os: usize) {
-        let half = self.half(os);
-        let call = self.threads[thread].spans.1 * self.slow(os) * 1000.0;
-        let switching = (2.0 * half).round() as u64;
-        let span = (2.0 * half + call + self.waking(home, os)).round() as u64;
+    /// The source's part of a switch. From the system's core it follows the call at once.
+    fn leave(&mut self, thread: usize, from: usize, to: usize) {
+        let Way::Switched(mechanism) = self.run.way else { return };
+        let (source, busy) = (&self.servers[from], self.meets(&self.servers[to]));
+        let waits = self.meets(source);
+        let switching = match self.run.costs {
+            Costs::Published { .. } => costs::leave_ns(mechanism, &source.core, waits, busy),
+            Costs::Measured { one_way_ns } => one_way_ns / 2.0,
+        };
         self.switches += 1;
-        self.enqueue(os, Job { thread: Some(thread), span, switching });
+        let switching = switching.round() as u64;
+        let job = Job { thread: Some(thread), span: switching, switching };
+        if self.threads[thread].step == Step::Leave {
+            self.go_on(from, job);
+        } else {
+            self.enqueue(from, job);
+        }
     }
 
-    /// The target's part of the way back.
-    fn return_home(&mut self, thread: usize, os: usize, home: usize) {
-        let half = self.half(home);
-        let span = (half + self.waking(os, home)).round() as u64;
-        let switching = half.round() as u64;
-        self.enqueue(home, Job { thread: Some(thread), span, switching });
+    /// The target's part of a switch, and what the thread does there, ns.
+    fn enter(&mut self, thread: usize, from: usize, to: usize, work: f64) {
+        let Way::Switched(mechanism) = self.run.way else { return };
+        let target = &self.servers[to];
+        let patient = mechanism.waits_its_turn() || self.run.without == Some(Rule::SleepersFirst);
+        let queued = patient && self.meets(target);
+        let switching = match self.run.costs {
+            Costs::Published { .. } => costs::enter_ns(mechanism, &target.core, queued),
+            Costs::Measured { one_way_ns } => one_way_ns / 2.0,
+        };
+        let span = (switching + work + self.waking(from, to)).round() as u64;
+        let switching = switching.round() as u64;
+        self.enqueue(to, Job { thread: Some(thread), span, switching });
     }
 
     /// The interrupt that the call caused, at the core that has the network card's: the system's first. Whoever need
-    /// not wait for it goes on.
+    /// not wait for it goes on; whoever slept on another core is woken there.
     fn interrupt(&mut self, thread: usize, home: usize) {
         let first = self.run.machine.app.len();
         let bound = self.run.way != Way::Unmodified && first < self.servers.len();
         let server = if bound { first } else { home };
-        let span = ns(self.run.workload.interrupt_us * self.slow(server));
         let waits = self.run.workload.interrupts == Interrupts::Wait;
+        let slept = waits || self.run.workload.idle_us > 0.0;
+        let asleep = slept && server != home && !self.servers[home].busy();
+        let mut span = ns(self.run.workload.interrupt_us * self.slow(server));
+        if span > 0 && asleep && self.run.without != Some(Rule::Wakes) {
+            let (send, handle) = self.wake_thread(server, home);
+            span += send;
+            self.threads[thread].woken = handle;
+        }
         let job = Job { thread: waits.then_some(thread), span, switching: 0 };
         if span > 0 {
-            let first = self.servers[server].queue.iter().take_while(|job| job.thread.is_none());
-            let place = first.count();
+            let place = self.servers[server].interrupts();
             self.servers[server].queue.insert(place, job);
             self.serve(server);
         }
         if span == 0 || !waits {
             self.complete(thread);
         }
+    }
+
+    /// What waking a thread at `to` takes at `from` and there, ns.
+    fn wake_thread(&self, from: usize, to: usize) -> (u64, u64) {
+        let Costs::Published { .. } = self.run.costs else { return (0, 0) };
+        let mechanism = match self.run.way {
+            Way::Switched(mechanism) => Some(mechanism),
+            _ => None,
+        };
+        let (from, to) = (&self.servers[from].core, &self.servers[to].core);
+        let (send, handle) = costs::wake_thread_ns(mechanism, from, to);
+        (send.round() as u64, handle.round() as u64)
     }
 
     /// Ends a cycle, once the network has taken what it made.
@@ -337,13 +379,20 @@ impl State<'_> {
         self.serve(server);
     }
 
+    /// What a thread does next where it is: before other threads, since nothing takes the core from it.
+    fn go_on(&mut self, server: usize, job: Job) {
+        let place = self.servers[server].interrupts();
+        self.servers[server].queue.insert(place, job);
+        self.serve(server);
+    }
+
     fn serve(&mut self, server: usize) {
         let own = &mut self.servers[server];
-        if own.busy {
+        if own.running.is_some() {
             return;
         }
         if let Some(job) = own.queue.pop_front() {
-            own.busy = true;
+            own.running = Some(job);
             own.busy_ns += job.span;
             self.switching += job.switching;
             if let Some(watch) = &mut self.watch {
@@ -356,7 +405,7 @@ impl State<'_> {
     }
 
     fn finished(&mut self, server: usize, job: Job) {
-        self.servers[server].busy = false;
+        self.servers[server].running = None;
         if let Some(thread) = job.thread {
             self.advance(thread);
         }
@@ -413,7 +462,7 @@ impl Watch {
             Step::Program => "program",
             Step::Depart => "switch to the system's core",
             Step::Call => "system call",
-            Step::Return => "switch back",
+            Step::Leave | Step::Return => "switch back",
             Step::Idle => "idle",
             Step::Interrupt => "interrupt",
         };

@@ -80,12 +80,12 @@ impl Check for Workload {
 // Two processes of the web server share a core (`threads = 2`): while one's call is served elsewhere, the other runs. With
 // three or four the numbers below fit no better.
 /// Round trips per KB of the web benchmark: fitted to `sim_CS` and `sim_Cs` under V5, Table 3.8.
-pub(crate) const WEB_TRIPS: f64 = 6.0;
+pub(crate) const WEB_TRIPS: f64 = 10.0;
 /// System-call time that the web benchmark moves, µs per KB: fitted to the same two.
-pub(crate) const WEB_MOVED_US: f64 = 14.0;
+pub(crate) const WEB_MOVED_US: f64 = 11.0;
 /// What a process of the web server waits for its clients, µs per KB: fitted to `sim_C`, Table 3.8. The 8.6 % of
 /// Table 3.3 are the time in which all processes wait.
-pub(crate) const WEB_IDLE_US: f64 = 36.5;
+pub(crate) const WEB_IDLE_US: f64 = 30.0;
 /// System code of the database on a simple core, over the code of switches there: fitted to the profile of
 /// `sim_CS` under V5 in section 3.6.2, where `fdatasync` takes 24 % of 1/8,952 s and on `sim_C` 13 % of 1/11,411 s.
 pub(crate) const DATABASE_SIMPLE_SYSTEM: f64 =

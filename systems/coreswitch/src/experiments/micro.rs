@@ -57,7 +57,7 @@ const WAKING: &str =
 fn missed(cores: &str, mechanism: Mechanism, cycles: f64) -> &'static str {
     match (cores, mechanism) {
         (_, Mechanism::V5) if cycles > 0.0 => {
-            "an interrupt where the early wake-up is too late, at what it takes in V3 over V4, and what remains of waking"
+            "an interrupt where the early wake-up is too late, at what it takes in V3 over V4"
         }
         _ if cycles > 0.0 => {
             "two wake-ups by arithmetic; in the print what waking adds varies from -221 to 1,687 ns for the same 1,000 \
