@@ -312,7 +312,8 @@ fn findings(
         .found(
             "montanana2010.fig1.westfirst",
             west,
-            "each link off by itself, tables refused or not",
+            "each link off by itself, tables refused or not: all 56 horizontal ones, which are the printed half, and the \
+             seven vertical ones of the westernmost column, between whose switches every other way turns west",
         )
         .found("montanana2010.fig7b.ds", reduction, most)
         .found("montanana2010.fig6.overhead", rise, ds)

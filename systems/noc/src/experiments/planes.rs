@@ -1,14 +1,17 @@
 //! Allocations over two planes (Li 2012, figs. 7.4 to 7.6).
 
-use ebb_des::Summary;
+use ebb_des::Seed;
 use ebb_report::{
     Axis, Claim, Column, Context, ExperimentError, Figure, Findings, Note, Ours, Plot, Report,
     Series, Table, claims,
 };
 
+use ebb_scenario::MemoryFiles;
+use rand::Rng as _;
+
 use super::tried::Range;
 use super::{allocation, at_hand, drawn, least, mean, ours, plans, problem, routing};
-use crate::{Normalise, Plan, Problem};
+use crate::{Mesh, Normalise, Plan, Problem};
 
 const SOURCE: &str = "Li 2012, section 7.4";
 
@@ -52,9 +55,9 @@ fn figures_7(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let mut found = Vec::new();
     for name in ["normal", "hotspot", "mpeg4", "uniform", "tornado"] {
         let Some(mut problem) = study(name, 1.0, context) else { continue };
-        let random = name == "normal";
+        let random = ["normal", "hotspot"].contains(&name);
         problem.bound = !(random && context.quick);
-        let plans = plans(&problem, context, if random { runs } else { 1 })?;
+        let plans = solved(name, &problem, context, if random { runs } else { 1 })?;
         let factor = |value: Option<f64>| value.map_or(f64::NAN, |part| 1.0 / part);
         let mut row = vec![name.into(), factor(mean(&plans, |plan| routing(plan, "xy"))).into()];
         for allocated in ALLOCATIONS {
@@ -73,6 +76,48 @@ fn figures_7(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         None => None,
     };
     Ok(findings(Findings::new(report), &found, tried))
+}
+
+/// The plans of a study: "we change the seeds for the traffic patterns generation each time before running the
+/// simulation" (section 7.4).
+fn solved(
+    name: &str,
+    problem: &Problem,
+    context: &Context<'_>,
+    runs: u64,
+) -> Result<Vec<Plan>, ExperimentError> {
+    if name != "hotspot" {
+        return plans(problem, context, runs);
+    }
+    let mesh = problem.topology().map_err(ExperimentError::from_error)?;
+    let problem = Problem { traffic: "csv:hotspot.csv".to_owned(), ..problem.clone() };
+    let plan = |run| {
+        let seed = context.seed.wrapping_add(run);
+        let files = MemoryFiles::new().with("hotspot.csv", hotspot(&mesh, seed));
+        let solved = problem.solve(&files, seed, context.progress);
+        solved.map(|solved| solved.plan).map_err(ExperimentError::from_error)
+    };
+    (0..runs).map(plan).collect()
+}
+
+/// The hot-spot pattern as a matrix that is drawn: "each node sends with probability 0.6 traffic to an hot-spot node
+/// located in the center of the topology, and with probability 0.4 uniformly to any other node". Every tile draws as
+/// often as there are tiles, as it has as many units in the normal pattern; which number it is hardly matters.
+fn hotspot(mesh: &Mesh, seed: u64) -> String {
+    let nodes = mesh.nodes();
+    let middle = mesh.node(mesh.rows() / 2, mesh.columns() / 2);
+    let mut random = Seed(seed).stream("hot spot");
+    let mut units = vec![vec![0_u32; nodes]; nodes];
+    for (source, row) in units.iter_mut().enumerate() {
+        for _ in 0..nodes {
+            let other = random.random_range(0..nodes - 1);
+            let other = other + usize::from(other >= source);
+            let to = if random.random_bool(0.6) { middle } else { other };
+            row[to] += u32::from(to != source);
+        }
+    }
+    let line = |row: &Vec<u32>| row.iter().map(u32::to_string).collect::<Vec<_>>().join(",") + "\n";
+    units.iter().map(line).collect()
 }
 
 fn study(name: &str, load: f64, context: &Context<'_>) -> Option<Problem> {
@@ -109,6 +154,9 @@ fn printed(plot: Plot, traffic: &str) -> Plot {
 /// What is taken from a plan.
 type Take<'a> = &'a dyn Fn(&Plan) -> Option<f64>;
 
+/// Whether an allocation is better than others, by the power of each.
+type Better<'a> = &'a dyn Fn(&dyn Fn(&str) -> f64) -> bool;
+
 type Curves = Vec<(String, Vec<(f64, f64)>)>;
 
 fn curves(name: &str, context: &Context<'_>) -> Result<Curves, ExperimentError> {
@@ -120,7 +168,7 @@ fn curves(name: &str, context: &Context<'_>) -> Result<Curves, ExperimentError> 
         let load = f64::from(step) / f64::from(steps);
         let Some(mut problem) = study(name, load, context) else { break };
         problem.bound = false;
-        let plan = plans(&problem, context, 1)?.swap_remove(0);
+        let plan = solved(name, &problem, context, 1)?.swap_remove(0);
         let mut parts = vec![Some(1.0), routing(&plan, "xy")];
         parts.extend(ALLOCATIONS.map(|name| allocation(&plan, name)));
         for (curve, part) in curves.iter_mut().zip(parts) {
@@ -133,9 +181,11 @@ fn curves(name: &str, context: &Context<'_>) -> Result<Curves, ExperimentError> 
 fn findings(mut findings: Findings, found: &[(&str, Vec<Plan>)], tried: Option<Range>) -> Findings {
     let plans =
         |traffic: &str| found.iter().find(|(name, _)| *name == traffic).map(|(_, plans)| plans);
-    // Only the pattern "normal" draws anything; the others have one plan.
+    // Only "normal" and "hotspot" draw anything; the others have one plan.
     let factor = |traffic: &str, value: Take<'_>| match plans(traffic)?.as_slice() {
-        [plan] if traffic != "normal" => value(plan).map(|part| Ours::from(1.0 / part)),
+        [plan] if !["normal", "hotspot"].contains(&traffic) => {
+            value(plan).map(|part| Ours::from(1.0 / part))
+        }
         plans => ours(plans, |plan| value(plan).map(|part| 1.0 / part)),
     };
     let four = |plan: &Plan| allocation(plan, "2p-4phase");
@@ -165,35 +215,29 @@ fn findings(mut findings: Findings, found: &[(&str, Vec<Plan>)], tried: Option<R
         let both = ["li2012.s7.4.four-best", "li2012.s7.4.concentration"];
         return both.iter().fold(findings, |findings, claim| findings.not_run(claim, NO_GRAPH));
     }
-    // In how many of the three it holds, one count for each draw of the first.
-    let count = |better: &dyn Fn(&Plan) -> bool| -> (Ours, String) {
-        let holds = |traffic: &str| -> Vec<bool> {
-            plans(traffic).into_iter().flatten().map(better).collect()
-        };
-        let [normal, rest @ ..] = ["normal", "hotspot", "mpeg4"].map(holds);
-        let fixed = rest.iter().flatten().filter(|holds| **holds).count();
-        let mut counts = Summary::new();
-        for holds in &normal {
-            counts.push((fixed + usize::from(*holds)) as f64);
+    // In how many of the three it holds of the means of the draws, which are what the figures show.
+    let count = |better: Better<'_>| -> (Ours, String) {
+        let mut met = 0.0;
+        let mut words = Vec::new();
+        for traffic in ["normal", "hotspot", "mpeg4"] {
+            let all = plans(traffic).into_iter().flatten().collect::<Vec<_>>();
+            let part = |plan: &Plan, name: &str| allocation(plan, name).unwrap_or(f64::NAN);
+            let of_all = |name: &str| all.iter().map(|plan| part(plan, name)).sum::<f64>();
+            let holds = better(&of_all);
+            let alone = all.iter().filter(|plan| better(&|name| part(plan, name))).count();
+            met += f64::from(u8::from(holds));
+            let whether = if holds { "holds" } else { "does not hold" };
+            words.push(format!(
+                "{traffic}: it {whether} of the mean, and in {alone} of {} draws",
+                all.len()
+            ));
         }
-        let of = |holds: &[bool]| {
-            format!("{} of {}", holds.iter().filter(|holds| **holds).count(), holds.len())
-        };
-        let note = format!(
-            "it holds in {} draws of normal, {} of hot-spot and {} of MPEG4; {FOUR}; {mapped}",
-            of(&normal),
-            of(&rest[0]),
-            of(&rest[1])
-        );
-        (counts.into(), note)
+        (met.into(), format!("{}; {FOUR}; {mapped}", words.join("; ")))
     };
-    let power = |plan: &Plan, name: &str| allocation(plan, name).unwrap_or(f64::NAN);
     let (phase, mini, even) = ("2p-4phase", "2p-mini", "2p-balance");
-    let (best, ties) = count(&|plan| {
-        power(plan, phase) < power(plan, mini) && power(plan, phase) < power(plan, even)
-    });
-    let (concentrated, reverse) = count(&|plan| power(plan, mini) < power(plan, even));
-    findings.found("li2012.s7.4.four-best", best, Note::verdict("", ties)).found(
+    let (best, ties) = count(&|power| power(phase) < power(mini) && power(phase) < power(even));
+    let (concentrated, reverse) = count(&|power| power(mini) < power(even));
+    findings.found("li2012.s7.4.four-best", best, Note::from(ties)).found(
         "li2012.s7.4.concentration",
         concentrated,
         Note::verdict("", reverse),
@@ -201,8 +245,8 @@ fn findings(mut findings: Findings, found: &[(&str, Vec<Plan>)], tried: Option<R
 }
 
 const NO_GRAPH: &str = "needs noc/mpeg4.csv in the directory that --data names";
-const FOUR: &str =
-    "Algorithm 3 as printed but for its misprints; flows of equal rate in order of source";
+const FOUR: &str = "Algorithm 3 as printed but for its misprints; flows of equal rate in order of source; tried again \
+                    after every move, it saves 0.1 % more or less under normal and hot-spot traffic";
 const MAPPED: &str = "the mapping of the published figure is a picture; ours is one of least rate x \
                       hops, in which a single flow (up-sampler to SDRAM, 910) is nearly all of the \
                       fullest link: whole, it keeps its plane at almost full voltage whatever the \
@@ -211,3 +255,26 @@ const MINI: &str = "Algorithm 2 as printed; flows of equal rate in order of sour
 const MORE: &str = "the bound's voltages and paths exist, so that less than a quarter is possible: planes of \
                     different voltages, short flows on the lower one";
 const SPLIT: &str = "proven least power with splitting over routes and planes";
+
+#[cfg(test)]
+mod tests {
+    use ebb_report::Context;
+    use ebb_scenario::Silent;
+
+    use super::*;
+
+    #[test]
+    fn means_of_the_hot_spot_are_too_even_for_single_flows_and_draws_are_not() {
+        let context = Context { seed: 1, jobs: 1, quick: false, data: None, progress: &Silent };
+        let mut problem = study("hotspot", 1.0, &context).unwrap();
+        problem.bound = false;
+        let gains = |plans: &[Plan]| {
+            let part = |name: &str| mean(plans, |plan| allocation(plan, name)).unwrap();
+            part("2p-mini") / part("2p-4phase")
+        };
+        let even = plans(&problem, &context, 1).unwrap();
+        assert!((gains(&even) - 1.0).abs() < 1e-12);
+        let drawn = solved("hotspot", &problem, &context, 10).unwrap();
+        assert!(gains(&drawn) > 1.02, "{}", gains(&drawn));
+    }
+}

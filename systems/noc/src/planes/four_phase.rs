@@ -9,7 +9,7 @@ use super::state::State;
 ///
 /// The printed algorithm calls the powers both P and Pw and leaves the set M undefined: M is read
 /// as the flows that remain on the master plane. A flow whose move was refused is not tried again
-/// in the same phase, for otherwise line 14 would bring it back for ever.
+/// in the same phase, though line 14 may be read so.
 pub(super) fn four_phase(state: &mut State, slave: usize, floor: f64) {
     mini(state, slave, floor);
     let mut power = state.power();
