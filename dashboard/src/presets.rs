@@ -35,6 +35,7 @@ static EXAMPLES: &[(&str, &str)] = embedded![
     "noc-sim-butterfly.toml",
     "noc-sim-control.toml",
     "noc-sim-dvfs.toml",
+    "noc-sim-planned.toml",
     "noc-sim-planes.toml",
     "noc-sim-requests.toml",
     "noc-sim-uniform.toml",
@@ -57,6 +58,7 @@ static DATA: &[&str] = &[
     "cluster-site.toml",
     "cluster-tariff.csv",
     "my-traffic.csv",
+    "noc-plan.json",
     "switch-measured.json",
 ];
 

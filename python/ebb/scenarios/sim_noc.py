@@ -250,6 +250,8 @@ class NocSim:
     packets: The packets' lengths, default {'max': 10, 'min': 5, 'weighted': []}.
     paths: Paths of the routing `given`; flows that have none go by XY, default [].
     pe_mhz: The clock of the processing elements, above 0, default 1000.0.
+    plan: The plan whose routes are those of the routing `planned`, with their planes: what `ebb plan
+        noc --certificate --json` wrote for the same mesh and flows.
     planes: Number of planes, at least 1, at most 8, default 1.
     profile: The load over time: from each cycle on that part of it, from 0 to 1, is offered; before the
         first one all of it, default [].
@@ -294,6 +296,7 @@ class NocSim:
     packets: NocSimPackets | None = None
     paths: list[NocSimPaths] | tuple[NocSimPaths, ...] | None = None
     pe_mhz: float | None = None
+    plan: str | None = None
     planes: int | None = None
     profile: list[tuple[int, float] | list[Any]] | tuple[tuple[int, float] | list[Any], ...] | None = None
     remarks: list[str] | tuple[str, ...] | None = None
@@ -309,6 +312,7 @@ class NocSim:
             "4p-es",
             "adaptive",
             "given",
+            "planned",
             "o1turn",
             "adaptive-credits",
             "xy-dateline",

@@ -7,6 +7,7 @@
 mod control;
 mod details;
 mod network;
+mod planned;
 mod prepare;
 mod report;
 mod scenario;

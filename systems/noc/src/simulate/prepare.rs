@@ -81,7 +81,7 @@ pub(super) fn prepare(
         Some(demand) => vec![plane_of(scenario, demand, None)?],
         None => {
             let traffic = traffic.unwrap_or_else(|| Traffic::uniform(&mesh).scaled(scenario.load));
-            routed_planes(scenario, &mesh, &grid, &traffic, &itself, seed)?
+            routed_planes(scenario, files, &mesh, &grid, &traffic, &itself, seed)?
         }
     };
     for plane in &planes {
@@ -220,6 +220,7 @@ fn bare(source: usize, target: usize, rate: f64) -> flit::Flow {
 
 fn routed_planes(
     scenario: &Scenario,
+    files: &dyn Files,
     mesh: &Mesh,
     grid: &Grid,
     traffic: &Traffic,
@@ -229,15 +230,9 @@ fn routed_planes(
     let small = mesh.nodes() <= STORED_TILES_MAX || traffic.flows().count() <= STORED_FLOWS_MAX;
     let remedy = "use xy or yx with a fixed alpha on one whole mesh, without stored routes";
     Invalid::unless(small, "mesh", "has too many flows to store their routes", remedy)?;
-    let routes = routes_of(scenario, mesh, traffic, seed)?;
-    let range = VoltageRange::new(scenario.alpha_max)?;
-    let plane_of_path = if scenario.planes == 1 {
-        vec![0; routes.flows.iter().map(|routed| routed.paths.len()).sum()]
-    } else {
-        let rule = scenario.allocation;
-        let message = format!("`{}` does not support {} planes", rule.name(), scenario.planes);
-        Invalid::unless(rule.serves(scenario.planes), "allocation", message, "local")?;
-        rule.allocate(mesh, &routes, range, scenario.planes, seed).plane
+    let (routes, plane_of_path) = match &scenario.plan {
+        Some(plan) => super::planned::routes(plan, files, mesh, traffic, scenario.planes)?,
+        None => allocated(scenario, mesh, traffic, seed)?,
     };
     (0..scenario.planes)
         .map(|plane| {
@@ -258,6 +253,26 @@ fn routed_planes(
             plane_of(scenario, demand, Some(Fullest::of(scenario, grid, &flows)))
         })
         .collect()
+}
+
+/// The routes of a rule, and on which plane another rule puts each path.
+fn allocated(
+    scenario: &Scenario,
+    mesh: &Mesh,
+    traffic: &Traffic,
+    seed: Seed,
+) -> Result<(Routes, Vec<usize>), NocError> {
+    let routes = routes_of(scenario, mesh, traffic, seed)?;
+    if scenario.planes == 1 {
+        let paths = routes.flows.iter().map(|routed| routed.paths.len()).sum();
+        return Ok((routes, vec![0; paths]));
+    }
+    let range = VoltageRange::new(scenario.alpha_max)?;
+    let rule = scenario.allocation;
+    let message = format!("`{}` does not support {} planes", rule.name(), scenario.planes);
+    Invalid::unless(rule.serves(scenario.planes), "allocation", message, "local")?;
+    let planes = rule.allocate(mesh, &routes, range, scenario.planes, seed).plane;
+    Ok((routes, planes))
 }
 
 fn routes_of(

@@ -69,6 +69,10 @@ pub struct Scenario {
     /// Paths of the routing `given`; flows that have none go by XY.
     #[serde(default)]
     pub paths: Vec<GivenPath>,
+    /// The plan whose routes are those of the routing `planned`, with their planes: what
+    /// `ebb plan noc --certificate --json` wrote for the same mesh and flows.
+    #[serde(default)]
+    pub plan: Option<String>,
     /// Whether to run routes that can deadlock instead of refusing them.
     #[serde(default)]
     pub allow_deadlock: bool,
@@ -251,7 +255,7 @@ pub struct Energy {
 }
 
 /// Routings that a simulation knows.
-const ROUTINGS: [(&str, &str); 16] = [
+const ROUTINGS: [(&str, &str); 17] = [
     ("xy", "Along the row, then along the column."),
     ("yx", "Along the column, then along the row."),
     ("2p-es", "XY and YX, half of each flow."),
@@ -259,6 +263,7 @@ const ROUTINGS: [(&str, &str); 16] = [
     ("4p-es", "Four paths, a quarter of each flow."),
     ("adaptive", "Each flow where links are least full, path by path."),
     ("given", "The paths of `paths`."),
+    ("planned", "The paths of least power of `plan`."),
     ("o1turn", "Routers draw XY or YX for each packet."),
     ("adaptive-credits", "Routers take the shortest way with most credits."),
     ("xy-dateline", "XY on a torus, with channels that change at a dateline."),
@@ -329,6 +334,11 @@ impl Check for Scenario {
             let remedy = "use auto, or a factor, for example 1.5";
             Invalid::unless(alpha <= self.alpha_max, "alpha", "is above alpha_max", remedy)?;
         }
+        let both = (self.routing == "planned") == self.plan.is_some();
+        let remedy = "name a plan and set routing = \"planned\", or neither";
+        Invalid::unless(both, "plan", "belongs to the routing `planned`", remedy)?;
+        let own = self.plan.is_none() || self.allocation == Allocation::default();
+        Invalid::unless(own, "allocation", "is the plan's own", "leave it out")?;
         self.check_butterfly()?;
         self.check_fat_tree()?;
         self.check_dateline()?;
@@ -456,6 +466,7 @@ impl Scenario {
         let what = "cannot be combined with concentration";
         rule(self.removed_links.is_empty(), "removed_links", what, "none")?;
         rule(self.paths.is_empty(), "paths", what, "none")?;
+        rule(self.plan.is_none(), "plan", what, "none")?;
         let remedy = "set normalise = \"none\": rates are of elements";
         rule(self.normalisation() == Normalise::None, "normalise", what, remedy)
     }

@@ -379,3 +379,33 @@ fn elements_share_a_router() {
     let text = "mesh = \"4x4\"\nconcentration = \"2\"\ntraffic = \"uniform\"\n";
     assert!(quick(text, "").expect_err("one number").contains("2x2"));
 }
+
+/// The optimum's routes carry what they were planned for, at the power that the plan promises.
+#[cfg(feature = "solver")]
+#[test]
+fn routes_of_a_plan_run_on_one_plane_and_on_several() {
+    for planes in [1, 2] {
+        let head = "mesh = \"4x4\"\ntraffic = \"transpose\"\nnormalise = \"xy\"\n";
+        let text = format!("{head}planes = {planes}\ncertificate = true\n");
+        let document = Document::parse("p.toml", &text).expect("a document");
+        let plan = crate::plan(&document, &MemoryFiles::new(), 1, &Silent).expect("a plan");
+        let json: serde_json::Value = serde_json::from_str(&plan.to_json()).expect("JSON");
+        let least = json["bound"]["upper"].as_f64().expect("a bound");
+        let files = MemoryFiles::new().with("plan.json", plan.to_json());
+        let ways = format!(
+            "{head}planes = {planes}\nload = 0.5\nrouting = \"planned\"\nplan = \"plan.json\"\nalpha = 3\n"
+        );
+        let found = report(&ways, "[router]\nkind = \"vc\"\nvcs = 8\n", &files).unwrap();
+        assert_eq!(found["status"], "stable");
+        // At alpha 3, which half the load permits everywhere, power is in proportion to the load.
+        let power = found["power"].as_f64().expect("a power");
+        let hops = json["power_nodvfs"].as_f64().expect("a power") * 0.5 / 9.0;
+        assert!((power / hops - 1.0).abs() < 0.05 && hops < least, "{planes}: {power} {hops}");
+        let allocated = format!("{ways}allocation = \"local\"\n");
+        let error = report(&allocated, "", &files).unwrap_err();
+        assert!(error.contains("allocation") && error.contains("plan's own"), "{error}");
+    }
+    let error =
+        quick("mesh = \"4x4\"\ntraffic = \"uniform\"\nrouting = \"planned\"\n", "").unwrap_err();
+    assert!(error.contains("plan"), "{error}");
+}
