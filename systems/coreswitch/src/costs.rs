@@ -59,7 +59,7 @@ impl Mechanism {
     }
 }
 
-/// What happens where threads meet on a core.
+/// What happens where threads, or a thread and interrupts, meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// From one thread to the next there is one pass of the scheduler, without the idle loop between.
@@ -68,6 +68,8 @@ pub enum Rule {
     SleepersFirst,
     /// A thread that is woken on another core, which idles, takes an interrupt from core to core.
     Wakes,
+    /// Protocol work goes to the interrupt where the program is in no call.
+    Backlog,
 }
 
 /// `gettid` without a switch on `sim_CC`, ns (Table 3.4b).

@@ -5,7 +5,7 @@
 //! system, reads no clock and opens no file. The mechanisms of the live program are in `ebb-switch`; what
 //! `ebb bench switch --json` measured of them can be put in the place of the published costs.
 //!
-//! The model has 23 numbers that were fitted, each named with its table in [`cores`], [`costs`] and the workloads; all
+//! The model has 24 numbers that were fitted, each named with its table in [`cores`], [`costs`] and the workloads; all
 //! other numbers of Tables 3.4 to 3.17 are predictions or arithmetic ([`experiments`]).
 //!
 //! ```

@@ -106,6 +106,8 @@ struct Job {
     span: u64,
     /// Part of `span` that is a switch's code.
     switching: u64,
+    /// The thread that an interrupt frees of what it has outstanding.
+    frees: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -113,6 +115,9 @@ struct Server {
     core: Core,
     queue: VecDeque<Job>,
     running: Option<Job>,
+    /// When what runs ends.
+    until: u64,
+    /// Of all jobs that have begun.
     busy_ns: u64,
 }
 
@@ -120,6 +125,11 @@ impl Server {
     /// Whether a thread runs here or waits to.
     fn busy(&self) -> bool {
         self.running.iter().chain(&self.queue).any(|job| job.thread.is_some())
+    }
+
+    /// How long it has been busy until `now`, ns.
+    fn busy_until(&self, now: u64) -> u64 {
+        self.busy_ns - if self.running.is_some() { self.until - now } else { 0 }
     }
 
     /// How many of the jobs that wait are interrupts: they go first.
@@ -143,6 +153,12 @@ struct Thread {
     spans: (f64, f64),
     /// The handler of the interrupt that woke it, ns.
     woken: u64,
+    /// Interrupts that it has outstanding, and whether it waits for them.
+    outstanding: u32,
+    waits: bool,
+    /// When its last interrupt was due, how long its core had been busy then, and the share of the time since the one
+    /// before in which it was.
+    last: (u64, u64, f64),
 }
 
 struct State<'a> {
@@ -163,13 +179,28 @@ impl Run<'_> {
     /// Simulates. `going` is asked now and then whether to go on, with what is done of 1.
     pub fn carry_out(&self, seed: Seed, going: &mut dyn FnMut(f64) -> bool) -> Outcome {
         let cores = self.machine.app.iter().chain(&self.machine.os);
-        let server =
-            |core: &Core| Server { core: *core, queue: VecDeque::new(), running: None, busy_ns: 0 };
+        let server = |core: &Core| Server {
+            core: *core,
+            queue: VecDeque::new(),
+            running: None,
+            until: 0,
+            busy_ns: 0,
+        };
         let (apps, systems) = (self.machine.app.len(), self.machine.os.len());
         let thread = |index: usize| {
             let home = index % apps;
             let os = if systems == 0 { home } else { apps + index % systems };
-            Thread { step: Step::Program, home, os, began: 0, spans: (0.0, 0.0), woken: 0 }
+            Thread {
+                step: Step::Program,
+                home,
+                os,
+                began: 0,
+                spans: (0.0, 0.0),
+                woken: 0,
+                outstanding: 0,
+                waits: false,
+                last: (0, 0, 1.0),
+            }
         };
         let mut state = State {
             run: self,
@@ -229,7 +260,7 @@ impl State<'_> {
         let user = spans.0 * core.slowdown(Code::User) * own;
         let woken = std::mem::take(&mut self.threads[thread].woken);
         let span = woken + ns(user + workload.kernel_us * self.slow(home));
-        self.enqueue(home, Job { thread: Some(thread), span, switching: 0 });
+        self.enqueue(home, Job { thread: Some(thread), span, switching: 0, frees: None });
     }
 
     /// A thread has finished its step: the next one.
@@ -252,8 +283,15 @@ impl State<'_> {
                 self.enter(thread, home, os, call);
             }
             Step::Call => {
-                let span = self.threads[thread].spans.1 * self.slow(home);
-                self.enqueue(home, Job { thread: Some(thread), span: ns(span), switching: 0 });
+                let mut call = self.threads[thread].spans.1;
+                if self.interrupts_at(home) != home {
+                    call = (call - self.freed_us(thread)).max(0.0);
+                }
+                let span = call * self.slow(home);
+                self.enqueue(
+                    home,
+                    Job { thread: Some(thread), span: ns(span), switching: 0, frees: None },
+                );
             }
             Step::Leave => self.leave(thread, os, home),
             Step::Return => self.enter(thread, os, home, 0.0),
@@ -300,7 +338,7 @@ impl State<'_> {
         };
         self.switches += 1;
         let switching = switching.round() as u64;
-        let job = Job { thread: Some(thread), span: switching, switching };
+        let job = Job { thread: Some(thread), span: switching, switching, frees: None };
         if self.threads[thread].step == Step::Leave {
             self.go_on(from, job);
         } else {
@@ -320,25 +358,33 @@ impl State<'_> {
         };
         let span = (switching + work + self.waking(from, to)).round() as u64;
         let switching = switching.round() as u64;
-        self.enqueue(to, Job { thread: Some(thread), span, switching });
+        self.enqueue(to, Job { thread: Some(thread), span, switching, frees: None });
     }
 
     /// The interrupt that the call caused, at the core that has the network card's: the system's first. Whoever need
     /// not wait for it goes on; whoever slept on another core is woken there.
     fn interrupt(&mut self, thread: usize, home: usize) {
-        let first = self.run.machine.app.len();
-        let bound = self.run.way != Way::Unmodified && first < self.servers.len();
-        let server = if bound { first } else { home };
+        let server = self.interrupts_at(home);
         let waits = self.run.workload.interrupts == Interrupts::Wait;
         let slept = waits || self.run.workload.idle_us > 0.0;
         let asleep = slept && server != home && !self.servers[home].busy();
-        let mut span = ns(self.run.workload.interrupt_us * self.slow(server));
+        let mut work = self.run.workload.interrupt_us;
+        if server != home {
+            let (then, busy, _) = self.threads[thread].last;
+            let now_busy = self.servers[home].busy_until(self.now);
+            let share = (now_busy - busy) as f64 / ((self.now - then) as f64).max(1.0);
+            self.threads[thread].last = (self.now, now_busy, share.min(1.0));
+            work += self.freed_us(thread);
+        }
+        let mut span = ns(work * self.slow(server));
         if span > 0 && asleep && self.run.without != Some(Rule::Wakes) {
             let (send, handle) = self.wake_thread(server, home);
             span += send;
             self.threads[thread].woken = handle;
         }
-        let job = Job { thread: waits.then_some(thread), span, switching: 0 };
+        let frees = (!waits).then_some(thread);
+        let job = Job { thread: waits.then_some(thread), span, switching: 0, frees };
+        self.threads[thread].outstanding += u32::from(span > 0 && !waits);
         if span > 0 {
             let place = self.servers[server].interrupts();
             self.servers[server].queue.insert(place, job);
@@ -371,7 +417,28 @@ impl State<'_> {
             return;
         }
         self.done += 1;
-        self.begin(thread);
+        let window = self.run.workload.window;
+        let own = &mut self.threads[thread];
+        own.waits = window > 0 && own.outstanding >= window;
+        if !own.waits {
+            self.begin(thread);
+        }
+    }
+
+    /// The core that has the network card's interrupts: the system's first, unless the kernel is unmodified.
+    fn interrupts_at(&self, home: usize) -> usize {
+        let first = self.run.machine.app.len();
+        let bound = self.run.way != Way::Unmodified && first < self.servers.len();
+        if bound { first } else { home }
+    }
+
+    /// Protocol work that a call of `thread` leaves to interrupts, since the program was not in one when they came,
+    /// µs on a complex core at 3 GHz.
+    fn freed_us(&self, thread: usize) -> f64 {
+        let own = &self.threads[thread];
+        let apart = self.run.way == Way::Bound && self.run.without != Some(Rule::Backlog);
+        let part = if apart { 1.0 - own.last.2 } else { 0.0 };
+        self.run.workload.backlog_us * part
     }
 
     fn enqueue(&mut self, server: usize, job: Job) {
@@ -393,6 +460,7 @@ impl State<'_> {
         }
         if let Some(job) = own.queue.pop_front() {
             own.running = Some(job);
+            own.until = self.now + job.span;
             own.busy_ns += job.span;
             self.switching += job.switching;
             if let Some(watch) = &mut self.watch {
@@ -406,6 +474,13 @@ impl State<'_> {
 
     fn finished(&mut self, server: usize, job: Job) {
         self.servers[server].running = None;
+        if let Some(thread) = job.frees {
+            let own = &mut self.threads[thread];
+            own.outstanding -= 1;
+            if std::mem::take(&mut own.waits) {
+                self.begin(thread);
+            }
+        }
         if let Some(thread) = job.thread {
             self.advance(thread);
         }

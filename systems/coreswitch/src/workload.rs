@@ -55,6 +55,15 @@ pub struct Workload {
     #[serde(default)]
     #[schema(least = 0, most = 1_000_000_000)]
     pub least_us: f64,
+    /// Protocol work for what interrupts bring, of the call's: done in the call while the program is in one, by
+    /// the interrupt otherwise, where that has a core of its own.
+    #[serde(default)]
+    #[schema(least = 0, most = 1_000_000_000)]
+    pub backlog_us: f64,
+    /// Cycles whose interrupts may be outstanding before the program waits for them; 0 for any number.
+    #[serde(default)]
+    #[schema(least = 0, most = 1_000_000)]
+    pub window: u32,
     /// How much longer its system code takes on a simple core, over what the code of switches does there.
     #[serde(default = "Workload::default_simple_system")]
     #[schema(least = 0.01, most = 100, default = 1.0)]
@@ -97,6 +106,12 @@ pub(crate) const DATABASE_SIMPLE_USER: f64 = 1.11;
 pub(crate) const INCOMING_US: f64 = 244.0;
 /// What 64 KB of the incoming stream take whatever the cores do, µs: fitted to `sim_CC`, bound, Table 3.15.
 const INCOMING_LEAST_US: f64 = STREAM_KB * 167_000.0 / 18_966.0;
+/// What TCP does for the acknowledgements of a call of the outgoing stream, µs: fitted to `sim_Cs`, bound, of Table 3.14.
+/// While the program is in a call on the socket they wait in its backlog and the call does it, else the interrupt
+/// (Linux 2.6.18, `tcp_v4_rcv`: `sock_owned_by_user`).
+const BACKLOG_US: f64 = 26.0;
+/// Calls whose data a socket holds until they are acknowledged: at most 128 KB (Linux 2.6.18, `tcp_wmem`).
+const SEND_WINDOW: u32 = 2;
 /// Bytes of a call of the streams, KB (section 3.6.3).
 const STREAM_KB: f64 = 64.0;
 
@@ -133,6 +148,8 @@ pub fn named(name: &str) -> Option<Workload> {
         units: 1.0,
         unit: unit.to_owned(),
         least_us: 0.0,
+        backlog_us: 0.0,
+        window: 0,
         simple_system: 1.0,
         simple_user: 1.0,
     };
@@ -159,7 +176,9 @@ pub fn named(name: &str) -> Option<Workload> {
             // time does (`sim_SS` is 3.4 times slower in all): it counts as such.
             let total = STREAM_KB * 167_000.0 / 47_639.0;
             let mix = [0.001, 0.270 + 0.475, 0.254, 0.0];
-            Workload { units: STREAM_KB, least_us, ..cycle(total, mix, "KB") }
+            let (backlog_us, window) = (BACKLOG_US, SEND_WINDOW);
+            let all = cycle(total, mix, "KB");
+            Workload { units: STREAM_KB, least_us, backlog_us, window, ..all }
         }
         "tcpmaerts" => {
             // "Profiles show even the uniprocessor core is mostly idle" (section 3.6.3), and four configurations of
