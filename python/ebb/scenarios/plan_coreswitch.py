@@ -41,6 +41,9 @@ class CoreswitchPlanPhases:
 
     moved_us: In one system call that can move to another core, at least 0, at most 1000000000.
     user_us: In the program, at least 0, at most 1000000000.
+    backlog_us: Protocol work for what interrupts bring, of the call's: done in the call while the
+        program is in one, by the interrupt otherwise, where that has a core of its own, at least 0, at
+        most 1000000000, default 0.0.
     idle_us: Waiting for others; no core's speed changes it, at least 0, at most 1000000000, default
         0.0.
     interrupt_us: In interrupts that the system call causes, at least 0, at most 1000000000, default
@@ -57,10 +60,13 @@ class CoreswitchPlanPhases:
         there, at least 0.01, at most 100, default 1.0.
     unit: The unit that is counted, for example `KB` or `transactions`, default 'cycles'.
     units: The units that a cycle yields, above 0, default 1.0.
+    window: Cycles whose interrupts may be outstanding before the program waits for them; 0 for any
+        number, at least 0, at most 1000000, default 0.
     """
 
     moved_us: float
     user_us: float
+    backlog_us: float | None = None
     idle_us: float | None = None
     interrupt_us: float | None = None
     interrupts: Literal["overlap", "wait"] | None = None
@@ -71,6 +77,7 @@ class CoreswitchPlanPhases:
     simple_user: float | None = None
     unit: str | None = None
     units: float | None = None
+    window: int | None = None
 
 
 @dataclass(kw_only=True, slots=True)
