@@ -48,7 +48,8 @@ impl Mechanism {
 
     /// Whether a thread that comes to a core where another runs waits until that one leaves. From V2 on it is put into
     /// the run queue. V1's has slept meanwhile and is woken as all sleepers are ("reawakens it", section 3.2.2): in
-    /// this kernel's scheduler who wakes takes the core from who runs, which is a pass of its own.
+    /// this kernel's scheduler sleep raises a thread's priority (J. Aas, "Understanding the Linux 2.6.8.1 CPU scheduler",
+    /// 2005), so that who wakes takes the core from who runs, which is a pass of its own.
     pub(crate) fn waits_its_turn(self) -> bool {
         self >= Mechanism::V2
     }
