@@ -29,7 +29,7 @@ impl Clock {
     }
 
     /// The network's clock this many times slower than the processing elements', exactly for whole and small fractions.
-    pub(super) fn slower_by(alpha: f64) -> Clock {
+    pub fn slower_by(alpha: f64) -> Clock {
         const PE: f64 = 5_040_000.0;
         Clock::of_frequencies(PE as u64, (PE / alpha).round().max(1.0) as u64)
     }

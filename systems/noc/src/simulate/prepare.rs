@@ -366,7 +366,11 @@ fn plane_of(
     let noc_khz = ((scenario.pe_mhz * 1000.0 / alpha).round() as u64).max(1);
     Ok(Plane {
         demand,
-        clock: Clock::of_frequencies(pe_khz, noc_khz),
+        // Where it changes as all of its factors are.
+        clock: match scenario.control {
+            None => Clock::of_frequencies(pe_khz, noc_khz),
+            Some(_) => Clock::slower_by(alpha),
+        },
         alpha,
         fullest: fullest.map(|load| load.link),
     })

@@ -330,6 +330,9 @@ impl Scenario {
 
 impl Check for Scenario {
     fn check(&self) -> Result<(), Invalid> {
+        // A packet of a trace would be sent on every plane that has a part of its flow, or on none.
+        let one = self.planes == 1 || self.trace().is_none();
+        Invalid::unless(one, "planes", "is above 1 with a trace", "set planes = 1")?;
         if let Alpha::Fixed(alpha) = self.alpha {
             let remedy = "use auto, or a factor, for example 1.5";
             Invalid::unless(alpha <= self.alpha_max, "alpha", "is above alpha_max", remedy)?;

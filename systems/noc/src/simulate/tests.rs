@@ -189,6 +189,16 @@ fn changes_cost_and_one_level_is_a_fixed_clock() {
         let found = of(&format!("{chatters}transition_hops = {hops}\n"));
         (figure(&found, "power"), figure(&found, "clock_changes") / 1e6)
     };
+    // A plane without flows stays at the factor that it began with.
+    let empty = quick(
+        "mesh = \"4x4\"\ntraffic = \"uniform\"\nload = 0.04\nplanes = 2\nalpha = \"auto\"\n",
+        "[control]\n",
+    );
+    let alphas = empty.unwrap()["alpha"].as_array().unwrap().clone();
+    assert!(
+        alphas.iter().all(|alpha| (1.0..=3.0).contains(&alpha.as_f64().unwrap())),
+        "{alphas:?}"
+    );
     let ((free, changes), (costs, _)) = (dear(0.0), dear(100.0));
     assert!(
         changes > 0.0 && (costs - free - 100.0 * changes).abs() < 1e-9,
@@ -251,6 +261,8 @@ fn nonsense_is_named() {
         let error = quick(&format!("{head}{more}"), tables).unwrap_err();
         assert!(error.contains(word), "{error}");
     }
+    let error = quick("mesh = \"4x4\"\ntraffic = \"trace:t.csv\"\nplanes = 2\n", "").unwrap_err();
+    assert!(error.contains("field `planes`: is above 1 with a trace"), "{error}");
 }
 
 #[test]
