@@ -64,6 +64,8 @@ pub struct Machine<'a> {
     memory: Memory,
     answers: Vec<Answer>,
     tokens: Vec<Token>,
+    /// The earliest of the cores that an answer let go on since another one's turn began.
+    freed: Ps,
     /// Memory says nothing before it has decided: what the counters of banks change.
     #[cfg(test)]
     pub(crate) told_late: bool,
@@ -104,6 +106,7 @@ impl<'a> Machine<'a> {
             memory: Memory::new(&settings.memory),
             answers: Vec::new(),
             tokens: Vec::new(),
+            freed: Ps::MAX,
             #[cfg(test)]
             told_late: false,
         }
@@ -164,7 +167,11 @@ impl<'a> Machine<'a> {
                 assert!(self.decide_next(), "a core waits for a read that memory does not have");
                 continue;
             };
+            self.freed = Ps::MAX;
             self.decide_until(self.cores[core].now + self.latencies[2]);
+            if self.freed < Ps::MAX {
+                continue;
+            }
             let done = self.run_core(core, limit, stalls)?;
             looked += done;
             if looked >= LOOK {
@@ -195,10 +202,10 @@ impl<'a> Machine<'a> {
         first.map(|first| (first, second))
     }
 
+    /// Lets memory decide what it does before `until`, or until it lets a held core go on.
     fn decide_until(&mut self, until: Ps) {
-        if self.memory.next().is_some_and(|next| next < until) {
-            self.memory.advance(until, &mut self.answers);
-            self.deliver();
+        while self.freed == Ps::MAX && self.memory.next().is_some_and(|next| next < until) {
+            self.decide_next();
         }
     }
 
@@ -224,7 +231,9 @@ impl<'a> Machine<'a> {
             self.cores[core].answered(&answer, self.back, |number, line, at| {
                 memory.submit((core as u64) << 48 | number, line, false, at);
             });
-            self.state[core].held = false;
+            if std::mem::take(&mut self.state[core].held) {
+                self.freed = self.freed.min(self.cores[core].now);
+            }
         }
     }
 
@@ -236,7 +245,9 @@ impl<'a> Machine<'a> {
         stalls: &mut dyn Stalls,
     ) -> Result<u64, MachineError> {
         let mut done = 0;
-        while self.cores[core].now <= limit && done < LOOK {
+        // A core that an answer lets go on meanwhile is not overtaken either: what it asks of memory next may
+        // come before what this one would, and memory does not go back.
+        while self.cores[core].now <= limit.min(self.freed) && done < LOOK {
             let state = &mut self.state[core];
             if state.at == state.batch.len() {
                 state.batch.clear();
@@ -385,7 +396,8 @@ impl<'a> Machine<'a> {
             self.memory.submit((core as u64) << 48 | number, line, false, at);
         }
         if self.caches.has_traffic() {
-            let at = answered.unwrap_or(own.now + latency);
+            // What leaves the last cache does so when the last cache is reached.
+            let at = answered.unwrap_or(0).max(own.now + self.latencies[2]);
             for line in self.caches.take_written() {
                 self.memory.submit(NOBODY, line, true, at);
             }

@@ -435,6 +435,23 @@ fn ours_is_at_or_above_tap_and_counter_on_stream() {
     }
 }
 
+/// A core that an answer lets go on is not overtaken: what it asks of memory next would come when memory has long
+/// decided on later requests of others, and wait for all of them. Two threads of STREAM on eight channels never wait
+/// for as long as a microsecond; with a core that runs on while the other is let go they waited for more than four.
+#[test]
+fn no_core_overtakes_another_in_the_time_of_memory() {
+    use crate::stream::{Stream, StreamSettings};
+    let memory = MemorySettings { channels: 8, ..MemorySettings::ddr3() };
+    let settings = MachineSettings { cores: 2, memory, ..MachineSettings::default() };
+    let stream = StreamSettings { elements: 25_000, times: 1 };
+    let feeds = (0..2).map(|core| Box::new(Stream::new(stream, core)) as Box<dyn Feed>);
+    let mut machine = Machine::new(&settings, feeds.collect(), 10_000);
+    let mut bench = Bench::new(Vec::new(), None);
+    machine.run(&mut bench, &mut |_| true).expect("no file");
+    let longest = bench.lengths.iter().rposition(|count| *count > 0).expect("stalls");
+    assert!(longest < 1000, "{longest} ns");
+}
+
 /// The same few cases every time; with `EBB_LONG=1` 2,000 others each time.
 fn searched() -> ProptestConfig {
     match std::env::var_os("EBB_LONG") {

@@ -70,6 +70,8 @@ pub struct Memory {
     columns: u64,
     ranks: u64,
     banks: u64,
+    /// The time of the last decision.
+    decided: Ps,
 }
 
 impl Memory {
@@ -80,6 +82,7 @@ impl Memory {
             columns: (settings.row_bytes / crate::caches::LINE).max(1),
             ranks: settings.ranks as u64,
             banks: settings.banks as u64,
+            decided: 0,
         }
     }
 
@@ -107,8 +110,9 @@ impl Memory {
         (channel as usize, DramAddress { rank: rank as usize, bank: bank as usize, row })
     }
 
-    /// Hands a request in.
+    /// Hands a request in, which must not come before what was decided last.
     pub fn submit(&mut self, id: u64, line: u64, write: bool, at: Ps) {
+        assert!(at >= self.decided, "a request at {at} ps after a decision at {}", self.decided);
         let (channel, place) = self.place(line);
         self.channels[channel]
             .submit(Request { id, line, write, at, admitted: at, told: at, bound: at }, place);
@@ -120,19 +124,11 @@ impl Memory {
         self.channels.iter().filter_map(Channel::next).min()
     }
 
-    /// Makes every decision before `until`. Requests handed in later must not come before that.
-    pub fn advance(&mut self, until: Ps, out: &mut Vec<Answer>) {
-        for channel in &mut self.channels {
-            while channel.next().is_some_and(|next| next < until) {
-                channel.step(out);
-            }
-        }
-    }
-
     /// Makes the next decision, wherever it is; whether there was one.
     pub fn step(&mut self, out: &mut Vec<Answer>) -> bool {
         let next = self.channels.iter_mut().filter_map(|channel| Some((channel.next()?, channel)));
-        let Some((_, channel)) = next.min_by_key(|(next, _)| *next) else { return false };
+        let Some((next, channel)) = next.min_by_key(|(next, _)| *next) else { return false };
+        self.decided = next;
         channel.step(out);
         true
     }
