@@ -157,6 +157,7 @@ class GatingPlanMemory:
     faw: Window of four activations. [ns], above 0, at most 100000, default 30.0.
     groups: Bank groups a rank, a power of two, at least 1, at most 16, default 1.
     kind: The device whose values are the defaults; those shown are of `ddr3-1600`, default 'ddr3-1600'.
+    lines_over_banks: Neighbouring lines lie in different banks; otherwise in one row, default False.
     open_page: Rows stay open after an access, default True.
     ranks: Ranks a channel, a power of two, at least 1, at most 8, default 1.
     ras: Activation to precharge. [ns], above 0, at most 100000, default 35.0.
@@ -193,7 +194,8 @@ class GatingPlanMemory:
     drain_to: int | None = None
     faw: float | None = None
     groups: int | None = None
-    kind: Literal["ddr3-1600", "ddr4-2400"] | None = None
+    kind: Literal["ddr3-1600", "ddr3-1333", "ddr4-2400"] | None = None
+    lines_over_banks: bool | None = None
     open_page: bool | None = None
     ranks: int | None = None
     ras: float | None = None
@@ -248,11 +250,17 @@ class GatingPlanStream:
 
     elements: Doubles in each of the three arrays of a thread, at least 1, at most 4294967296, default
         200000.
+    shared: The threads share the three arrays, and each takes its part of them, as STREAM's do;
+        otherwise each has three of its own, default False.
     times: Times all four kernels run, at least 1, default 1.
+    unrolled: The loops are unrolled; otherwise an element takes what the loop takes on a machine
+        without indexed addresses: a step for each array, one for the count, and a branch, default True.
     """
 
     elements: int | None = None
+    shared: bool | None = None
     times: int | None = None
+    unrolled: bool | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -279,9 +287,10 @@ class GatingPlan:
     load: Share of the time with work: the trace is that part, above 0, at most 1, default 1.0.
     memory: Memory, default {'banks': 8, 'burst': 5.0, 'ccd': 5.0, 'ccd_l': 5.0, 'channels': 1, 'ck':
         1.25, 'cl': 13.75, 'cwl': 10.0, 'drain_from': 24, 'drain_to': 8, 'faw': 30.0, 'groups': 1,
-        'kind': 'ddr3-1600', 'open_page': True, 'ranks': 1, 'ras': 35.0, 'rcd': 13.75, 'reads': 32,
-        'refi': 7800.0, 'return_ns': 0.0, 'rfc': 160.0, 'row_bytes': 8192, 'rp': 13.75, 'rrd': 6.25,
-        'rrd_l': 6.25, 'rtp': 7.5, 'rtrs': 2.5, 'wr': 15.0, 'writes': 32, 'wtr': 7.5, 'wtr_l': 7.5}.
+        'kind': 'ddr3-1600', 'lines_over_banks': False, 'open_page': True, 'ranks': 1, 'ras': 35.0,
+        'rcd': 13.75, 'reads': 32, 'refi': 7800.0, 'return_ns': 0.0, 'rfc': 160.0, 'row_bytes': 8192,
+        'rp': 13.75, 'rrd': 6.25, 'rrd_l': 6.25, 'rtp': 7.5, 'rtrs': 2.5, 'wr': 15.0, 'writes': 32,
+        'wtr': 7.5, 'wtr_l': 7.5}.
     profile: A profile of references, on every core, instead of a trace.
     references: References of each core after those; 0 for all, at least 0, default 0.
     retention: What retention cells add to the power of a core in every state, share (section 2.5.1: 0.2

@@ -418,8 +418,9 @@ mod tests {
             let machine = MachineSettings { cores: threads, memory, ..MachineSettings::default() };
             let controllers = vec!["tap".to_owned()];
             let comparison = Comparison { controllers, ..Comparison::new(machine) };
-            let settings = StreamSettings { elements: 5_000, times: 1 };
-            let feeds = (0..threads).map(|core| Box::new(Stream::new(settings, core)) as _);
+            let settings = StreamSettings { elements: 5_000, ..StreamSettings::default() };
+            let feeds =
+                (0..threads).map(|core| Box::new(Stream::new(settings, core, threads)) as _);
             let mut machine = Machine::new(&comparison.machine, feeds.collect(), EPOCH);
             machine.told_late = late;
             let mut bench = Bench::new(comparison.rows(), None);

@@ -423,8 +423,12 @@ fn ours_is_at_or_above_tap_and_counter_on_stream() {
         let machine = MachineSettings { core: core.clone(), cores, ..MachineSettings::default() };
         let controllers = ["oracle", "tap", "counter", "hybrid"].map(str::to_owned).to_vec();
         let comparison = Comparison { controllers, ..Comparison::new(machine) };
-        let settings = StreamSettings { elements: 60_000 / (cores as u64 + 4), times: 1 };
-        let feeds = |core: usize| Ok(Box::new(Stream::new(settings, core)) as Box<dyn Feed>);
+        let settings = StreamSettings {
+            elements: 60_000 / (cores as u64 + 4),
+            times: 1,
+            ..StreamSettings::default()
+        };
+        let feeds = |core: usize| Ok(Box::new(Stream::new(settings, core, cores)) as Box<dyn Feed>);
         let compared = comparison.run(&feeds, &|_| true).expect("no file");
         let [tap, counter, ours] =
             ["tap", "counter", "hybrid"].map(|name| compared.of(name).expect("asked for"));
@@ -443,8 +447,8 @@ fn no_core_overtakes_another_in_the_time_of_memory() {
     use crate::stream::{Stream, StreamSettings};
     let memory = MemorySettings { channels: 8, ..MemorySettings::ddr3() };
     let settings = MachineSettings { cores: 2, memory, ..MachineSettings::default() };
-    let stream = StreamSettings { elements: 25_000, times: 1 };
-    let feeds = (0..2).map(|core| Box::new(Stream::new(stream, core)) as Box<dyn Feed>);
+    let stream = StreamSettings { elements: 25_000, times: 1, ..StreamSettings::default() };
+    let feeds = (0..2).map(|core| Box::new(Stream::new(stream, core, 2)) as Box<dyn Feed>);
     let mut machine = Machine::new(&settings, feeds.collect(), 10_000);
     let mut bench = Bench::new(Vec::new(), None);
     machine.run(&mut bench, &mut |_| true).expect("no file");

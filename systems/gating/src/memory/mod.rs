@@ -70,6 +70,7 @@ pub struct Memory {
     columns: u64,
     ranks: u64,
     banks: u64,
+    lines_over_banks: bool,
     /// The time of the last decision.
     decided: Ps,
 }
@@ -82,6 +83,7 @@ impl Memory {
             columns: (settings.row_bytes / crate::caches::LINE).max(1),
             ranks: settings.ranks as u64,
             banks: settings.banks as u64,
+            lines_over_banks: settings.lines_over_banks,
             decided: 0,
         }
     }
@@ -101,12 +103,14 @@ impl Memory {
         self.channels.iter().map(|channel| channel.counts)
     }
 
-    /// Channel, column, bank, rank, row, from the lowest bits up.
+    /// Channel, column, bank, rank, row, from the lowest bits up; with lines over banks channel, bank, rank,
+    /// column, row.
     fn place(&self, line: u64) -> (usize, DramAddress) {
         let channels = self.channels.len() as u64;
-        let (channel, rest) = (line % channels, line / channels / self.columns);
+        let columns = if self.lines_over_banks { 1 } else { self.columns };
+        let (channel, rest) = (line % channels, line / channels / columns);
         let (bank, rest) = (rest % self.banks, rest / self.banks);
-        let (rank, row) = (rest % self.ranks, rest / self.ranks);
+        let (rank, row) = (rest % self.ranks, rest / self.ranks * columns / self.columns);
         (channel as usize, DramAddress { rank: rank as usize, bank: bank as usize, row })
     }
 

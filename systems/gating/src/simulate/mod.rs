@@ -151,7 +151,7 @@ fn feed<'a>(
     (core, read): (usize, &Arc<Read>),
 ) -> Result<Box<dyn Feed + 'a>, MachineError> {
     if let Some(stream) = scenario.stream {
-        return Ok(Box::new(Stream::new(stream, core)));
+        return Ok(Box::new(Stream::new(stream, core, scenario.cores)));
     }
     if let Some(profile) = &scenario.profile {
         return Ok(Box::new(ProfileFeed::new(profile, seed, core)));
