@@ -221,6 +221,8 @@ class GatingSimProfile:
     """A profile of references, on every core, instead of a trace.
 
     read_mpki: Reads of memory in a thousand instructions, above 0, at most 500.
+    cached_mpki: Reads in a thousand instructions that the last cache answers, at least 0, at most 500,
+        default 0.0.
     chained: The part of reads whose address the read before tells: chains of pointers, at least 0, at
         most 1, default 0.0.
     cluster: Reads that come together: their mean number, at least 1, at most 64, default 1.0.
@@ -235,6 +237,7 @@ class GatingSimProfile:
     """
 
     read_mpki: float
+    cached_mpki: float | None = None
     chained: float | None = None
     cluster: float | None = None
     footprint_mib: int | None = None

@@ -1,7 +1,7 @@
 //! Programs that cannot be had, by how they use memory: reads of memory in so many instructions, how
 //! many of them go to the row before, how many wait for the read before.
 //!
-//! References are those behind the last cache.
+//! References are those behind the last cache, and reads that it answers itself (`cached_mpki`).
 
 use ebb_des::{Rng, Seed};
 use ebb_memtrace::{Access, Kind, TraceError};
@@ -12,6 +12,9 @@ use serde::Deserialize;
 
 use crate::machine::Feed;
 
+/// The references that the last cache answers are from here on.
+pub(crate) const LAST_CACHE: u64 = 1 << 63;
+
 /// What a profile is.
 #[derive(Clone, Debug, PartialEq, Deserialize, Described)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +22,10 @@ pub struct Profile {
     /// Reads of memory in a thousand instructions.
     #[schema(above = 0, most = 500)]
     pub read_mpki: f64,
+    /// Reads in a thousand instructions that the last cache answers.
+    #[serde(default)]
+    #[schema(least = 0, most = 500)]
+    pub cached_mpki: f64,
     /// Lines written back in a thousand instructions, at most `read_mpki`.
     #[serde(default)]
     #[schema(least = 0, most = 500)]
@@ -66,6 +73,8 @@ pub struct ProfileFeed {
     left: u64,
     /// Instructions that the cluster at hand may still take.
     room: f64,
+    /// Instructions to the next read that the last cache answers.
+    cached: f64,
 }
 
 impl ProfileFeed {
@@ -73,7 +82,43 @@ impl ProfileFeed {
     pub fn new(profile: &Profile, seed: Seed, core: usize) -> ProfileFeed {
         let rng = seed.nth(core as u64).stream("profile");
         let base = (core as u64) << 36;
-        ProfileFeed { profile: profile.clone(), rng, line: 0, base, ran: 0, left: 0, room: 0.0 }
+        let mut feed = ProfileFeed {
+            profile: profile.clone(),
+            rng,
+            line: 0,
+            base,
+            ran: 0,
+            left: 0,
+            room: 0.0,
+            cached: f64::INFINITY,
+        };
+        feed.next_cached();
+        feed
+    }
+
+    /// Draws when the last cache answers next.
+    fn next_cached(&mut self) {
+        if self.profile.cached_mpki > 0.0 {
+            self.cached = self.rng.sample::<f64, _>(Exp1) * 1000.0 / self.profile.cached_mpki;
+        }
+    }
+
+    /// The reads that the last cache answers in the next `gap` instructions; instructions behind the last.
+    fn cached(&mut self, gap: u64, into: &mut Vec<Access>) -> u64 {
+        let mut left = gap;
+        while self.cached < left as f64 {
+            let instructions = self.cached as u64;
+            left -= instructions;
+            let address = LAST_CACHE | self.rng.random_range(0..1 << 40) << 6;
+            into.push(Access {
+                instructions: instructions as u32,
+                size: 1,
+                ..Access::new(Kind::Read, address)
+            });
+            self.next_cached();
+        }
+        self.cached -= left as f64;
+        left
     }
 
     /// Instructions to the next read: anywhere in what is left of a cluster, geometric between clusters.
@@ -119,11 +164,14 @@ impl Feed for ProfileFeed {
             let near = self.rng.random::<f64>() < self.profile.sequential;
             self.line =
                 if near { (self.line + 1) % lines } else { self.rng.random_range(0..lines) };
+            let before = into.len();
+            let gap = self.cached(gap, into);
+            let between = (into.len() - before) as u16;
             let chained = self.rng.random::<f64>() < self.profile.chained;
             let address = (self.base + self.line) << 6;
             into.push(Access {
                 instructions: gap as u32,
-                after: u16::from(chained),
+                after: if chained { 1 + between } else { 0 },
                 size: 1,
                 ..Access::new(Kind::Read, address)
             });
@@ -149,6 +197,7 @@ mod tests {
             let profile = Profile {
                 read_mpki: 2.0,
                 write_mpki: 0.0,
+                cached_mpki: 0.0,
                 sequential: 0.0,
                 chained: 0.0,
                 cluster: 3.0,

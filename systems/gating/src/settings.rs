@@ -153,6 +153,8 @@ pub struct MachineSettings {
     pub memory: MemorySettings,
     /// The trace was filtered by the last cache: its references go straight to memory.
     pub filtered: bool,
+    /// Of such a trace the last cache answers references from this address on: a profile knows of those, too.
+    pub cached_from: Option<u64>,
 }
 
 impl MachineSettings {

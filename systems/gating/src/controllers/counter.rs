@@ -15,14 +15,16 @@ const REGISTER_MAX: i64 = (1 << 15) - 1;
 ///
 /// The algorithm is printed with one `diff` for both cases. Taken against the expectation with delta
 /// in it, the average would settle at half of the true difference; the text asks for the average of
-/// the differences, so late answers are compared with the row miss alone. It times the core "whenever the
-/// core stalls", so that it learns from stalls that a cache ended too.
+/// the differences, so late answers are compared with the row miss alone. What it learns is the delay of
+/// memory: from every stall that memory ended, however short, and from none that a cache did.
 pub(super) struct Counter {
     last_cache: Ps,
     row_miss: i64,
     /// In steps.
     delta: i64,
     since: Ps,
+    /// Whether the core waits for memory.
+    memory: bool,
     /// When it decides.
     decides_at: Option<Ps>,
 }
@@ -30,7 +32,14 @@ pub(super) struct Counter {
 impl Counter {
     pub(super) fn new(facts: &Facts) -> Counter {
         let row_miss = (facts.row_miss / STEP) as i64;
-        Counter { last_cache: facts.last_cache, row_miss, delta: 0, since: 0, decides_at: None }
+        Counter {
+            last_cache: facts.last_cache,
+            row_miss,
+            delta: 0,
+            since: 0,
+            memory: false,
+            decides_at: None,
+        }
     }
 
     /// How long a stall is expected to be, ps.
@@ -54,7 +63,7 @@ impl Controller for Counter {
     fn decide(&mut self, now: Ps, seen: &Seen) -> Action {
         match seen.event {
             Event::Stalled => {
-                self.since = now;
+                (self.since, self.memory) = (now, false);
                 self.decides_at = Some(now + self.last_cache);
                 Action::Keep
             }
@@ -64,6 +73,12 @@ impl Controller for Counter {
                 if until > now + seen.wake + seen.break_even {
                     return Action::Off { up_by: Some(until) };
                 }
+                Action::Keep
+            }
+            Event::Missed { blocking, .. }
+            | Event::Told { blocking, .. }
+            | Event::Decided { blocking, .. } => {
+                self.memory |= blocking;
                 Action::Keep
             }
             _ => Action::Keep,
@@ -76,7 +91,9 @@ impl Controller for Counter {
 
     fn resumed(&mut self, until: Ps, _late: Ps) {
         self.decides_at = None;
-        self.learn(until - self.since);
+        if self.memory {
+            self.learn(until - self.since);
+        }
     }
 }
 
@@ -94,7 +111,7 @@ mod tests {
         counter.learn(50_000);
         assert_eq!(counter.expected(), 50_000);
         counter.learn(20_000);
-        assert_eq!(counter.expected(), 20_000, "the last cache answered");
+        assert_eq!(counter.expected(), 20_000, "memory answered what was asked for long before");
         (0..100).for_each(|_| counter.learn(60_000));
         assert!(counter.expected().abs_diff(60_000) <= 400, "{}", counter.expected());
         counter.learn(u64::MAX);

@@ -69,7 +69,7 @@ fn compared<'a>(
         let memory = &comparison.machine.memory;
         let latency_ns =
             comparison.machine.path_ns() + memory.row_conflict_ns() + memory.return_ns + 0.5;
-        let per_second = counts.stalls as f64 / (counts.time as f64 * 1e-12);
+        let per_second = counts.memory_stalls as f64 / (counts.time as f64 * 1e-12);
         let path = (per_second * comparison.machine.path_ns() * 1e-9).min(1.0);
         let misses = Misses { per_second, latency_ns };
         let formula = saved(&comparison.machine, &power, &island, &misses, path);
@@ -94,6 +94,7 @@ mod tests {
         let off = |within: u32| {
             let profile = Profile {
                 read_mpki: 5.0,
+                cached_mpki: 0.0,
                 write_mpki: 1.0,
                 sequential: 0.3,
                 chained: 0.15,

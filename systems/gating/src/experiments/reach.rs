@@ -50,6 +50,7 @@ fn what_no_choice_of_the_fitted_numbers_meets() {
     let (mut kept, mut most, mut often) = (0, 0, vec![0_u32; CLAIMS.len()]);
     for turn in 0..DRAWS {
         let tried = Fit {
+            cached: draw(FITTED.cached, 4.0, 3.0),
             scale: draw(FITTED.scale, 3.0, 3.0),
             power: draw(FITTED.power, 1.25, 2.0),
             chained: draw(FITTED.chained, 4.0, 1.0),

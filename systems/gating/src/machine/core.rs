@@ -66,6 +66,8 @@ pub struct CoreCounts {
     pub stalled: Ps,
     /// How often that began.
     pub stalls: u64,
+    /// How many of these memory ended.
+    pub memory_stalls: u64,
     /// Reads that memory answered.
     pub memory_reads: u64,
     /// Sum of their latencies, from the core and back, ps.
@@ -347,8 +349,10 @@ impl Core {
         }
     }
 
-    /// Goes on at `until`.
-    pub(super) fn resume(&mut self, until: Ps, late: Ps) {
+    /// Goes on at `until`, with the answer of miss `blocking`.
+    pub(super) fn resume(&mut self, until: Ps, late: Ps, blocking: u64) {
+        let memory = self.find(blocking).is_some_and(|miss| miss.memory);
+        self.counts.memory_stalls += u64::from(memory);
         self.counts.stalled += until - self.now;
         self.counts.stalls += 1;
         self.now = until + late;

@@ -54,6 +54,8 @@ const SHORT: Ps = 5_000;
 /// A machine in the middle of a run.
 pub struct Machine<'a> {
     filtered: bool,
+    /// References of a filtered trace from here on are answered by the last cache.
+    cached_from: u64,
     latencies: [Ps; 3],
     /// From the memory controller to the core: tokens, data.
     back: (Ps, Ps),
@@ -97,6 +99,7 @@ impl<'a> Machine<'a> {
         let cores = feeds.len();
         Machine {
             filtered: settings.filtered,
+            cached_from: settings.cached_from.unwrap_or(u64::MAX),
             latencies: latencies(&settings.caches),
             back: (ps(BACK_NS), ps(BACK_NS + settings.memory.return_ns)),
             cores: (0..cores).map(|_| Core::new(&settings.core, epoch)).collect(),
@@ -313,7 +316,7 @@ impl<'a> Machine<'a> {
             }
             stalls.stalled(core, &Stall { from, until, tokens: &self.tokens })
         };
-        self.cores[core].resume(until, late);
+        self.cores[core].resume(until, late, blocking);
         true
     }
 
@@ -352,6 +355,7 @@ impl<'a> Machine<'a> {
         }
         let level = match self.state[core].level {
             Some(level) => level,
+            None if self.filtered && access.address >= self.cached_from => Level::L3,
             None if self.filtered => Level::Memory,
             None => self.caches.access(core, line, access.kind),
         };

@@ -216,7 +216,7 @@ fn machines() -> impl Strategy<Value = (MachineSettings, Option<f64>)> {
             let core = CoreSettings { mshrs, ..core };
             let memory = MemorySettings { open_page, ..memory };
             let caches = small();
-            (MachineSettings { core, cores, caches, memory, filtered }, wake)
+            (MachineSettings { core, cores, caches, memory, filtered, cached_from: None }, wake)
         },
     )
 }
@@ -357,6 +357,7 @@ fn profile(
 ) -> crate::profile::Profile {
     crate::profile::Profile {
         read_mpki,
+        cached_mpki: 0.0,
         write_mpki: read_mpki / 4.0,
         sequential,
         chained,

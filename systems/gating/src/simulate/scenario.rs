@@ -11,6 +11,7 @@ use crate::keeper::Slots;
 use crate::machine::{CacheSettings, CoreSettings, MachineSettings};
 use crate::memory::MemorySettings;
 use crate::power::Idle;
+use crate::profile::LAST_CACHE;
 use crate::profile::Profile;
 use crate::stream::StreamSettings;
 
@@ -158,6 +159,7 @@ impl Scenario {
             caches: self.caches.clone(),
             memory: self.memory.clone(),
             filtered: self.filtered || self.profile.is_some(),
+            cached_from: self.profile.as_ref().map(|_| LAST_CACHE),
         }
     }
 
