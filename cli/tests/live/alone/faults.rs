@@ -124,8 +124,9 @@ fn a_port_that_is_deleted_is_reopened_when_it_returns() {
         books.silence[0],
         books.lost(1)
     );
-    // What is for the port that comes back the kernel forwards until it is open (docs/ordering.md).
-    assert!(books.lost(1) == 0 && books.total.reordered <= 16, "{:?}", books.total);
+    // What is for the port that comes back the kernel has until it is open, where it waits for its neighbour: of that flow a
+    // tenth of a second may be overtaken (docs/ordering.md).
+    assert!(books.lost(1) == 0 && books.total.reordered <= 100, "{:?}", books.total);
     let status = router.wait_for("idle", |status| status.packets().adds_up());
     assert_eq!(status.frames.total, frames);
     assert!(router.stop().contains("interface is back"));
